@@ -1,0 +1,65 @@
+"""mien: a face-swap engine for consenting people.
+
+>>> import mien
+>>> swapper = mien.Swapper()
+>>> alice = swapper.identity("alice.jpg", consent="This is my own face.")
+>>> swapper.swap("party.jpg", alice).save("out.jpg")
+
+Importing mien loads no network and no torch; the first name used does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mien import errors
+    from mien.models import Card, Catalogue
+    from mien.pipeline import FaceFinder
+    from mien.swapper import Result, Swapper, face_finder
+    from mien.types import Crops, Faces, Frame, Identity, Swapped
+    from mien.version import __version__
+
+_HOME = {
+    "Card": "mien.models",
+    "Catalogue": "mien.models",
+    "Crops": "mien.types",
+    "FaceFinder": "mien.pipeline",
+    "Faces": "mien.types",
+    "Frame": "mien.types",
+    "Identity": "mien.types",
+    "Result": "mien.swapper",
+    "Swapped": "mien.types",
+    "Swapper": "mien.swapper",
+    "__version__": "mien.version",
+    "face_finder": "mien.swapper",
+}
+
+__all__ = [
+    "Card",
+    "Catalogue",
+    "Crops",
+    "FaceFinder",
+    "Faces",
+    "Frame",
+    "Identity",
+    "Result",
+    "Swapped",
+    "Swapper",
+    "__version__",
+    "errors",
+    "face_finder",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("mien.errors")
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'mien' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,97 @@
+"""The ``mien`` command: its groups, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from mien.cli import faces, models, swap
+from mien.cli.exits import Exit, exit_code
+from mien.errors import MienError
+
+app = typer.Typer(
+    name="mien",
+    help="Put a consenting person's face on the face in a picture.",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=(
+        "Exit codes: 0 success, 1 failed, 2 usage, 3 no face, 4 refused, 5 partial, "
+        "130 interrupted."
+    ),
+)
+app.command("swap")(swap.swap)
+app.command("faces")(faces.faces)
+app.add_typer(models.app, name="models")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from mien.version import __version__
+
+        typer.echo(f"mien {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say what is done, and show tracebacks.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Set up what all commands share."""
+    del version
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="mien: %(message)s",
+        stream=sys.stderr,
+    )
+
+
+def main() -> None:
+    """Run the command line and exit with one of the codes of ``mien.cli.exits``."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; nothing is raised."""
+    try:
+        outcome = app(arguments or ["--help"], prog_name="mien", standalone_mode=False)
+        sys.stdout.flush()
+        return outcome if isinstance(outcome, int) else Exit.SUCCESS
+    except typer.TyperException as error:
+        message = f"{error.format_message()} 'mien --help' and 'mien COMMAND --help' say more."
+        return _fail(arguments, error, message, Exit.USAGE)
+    except (typer.Abort, KeyboardInterrupt):
+        print("mien: interrupted; nothing was written.", file=sys.stderr)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # the reader of our output has left; keep the interpreter from complaining at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.SUCCESS
+    except MienError as error:
+        return _fail(arguments, error, str(error), exit_code(error))
+    except Exception as error:  # the last line of defence: no user sees a traceback
+        if "-v" in arguments or "--verbose" in arguments:
+            logging.getLogger(__name__).exception("An error that mien did not foresee")
+        message = (
+            f"An error that mien did not foresee: {type(error).__name__}: {error}. "
+            "Please report it, with what 'mien --verbose …' prints."
+        )
+        return _fail(arguments, error, message, Exit.FAILED)
+
+
+def _fail(arguments: list[str], error: Exception, message: str, code: Exit) -> int:
+    print(f"mien: {message}", file=sys.stderr)
+    if "--json" in arguments:
+        report = {"error": {"kind": type(error).__name__, "message": message, "exit": int(code)}}
+        print(json.dumps(report, ensure_ascii=False, indent=2))
+    return code

@@ -1,0 +1,34 @@
+"""The exit codes, and which error ends with which."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from mien.errors import InvalidOption, MienError, NoFace, Refused, UnknownModel
+
+
+class Exit(IntEnum):
+    """What the exit code of a command says."""
+
+    SUCCESS = 0
+    FAILED = 1
+    USAGE = 2
+    NO_FACE = 3
+    REFUSED = 4
+    PARTIAL = 5
+    INTERRUPTED = 130
+
+
+CODES: tuple[tuple[type[MienError], Exit], ...] = (
+    (InvalidOption, Exit.USAGE),
+    (UnknownModel, Exit.USAGE),
+    (NoFace, Exit.NO_FACE),
+    (Refused, Exit.REFUSED),
+    (MienError, Exit.FAILED),
+)
+"""Looked through from the top; the first class that fits gives the code."""
+
+
+def exit_code(error: MienError) -> Exit:
+    """Return the exit code of ``error``."""
+    return next(code for kind, code in CODES if isinstance(error, kind))

@@ -1,0 +1,198 @@
+"""Every error mien raises on purpose. Each says what was wrong, where, and what to do.
+
+MienError
+├── InvalidOption           an option's value is not in the allowed set
+├── PictureError            a picture file or array
+│   ├── PictureUnreadable
+│   └── PictureUnwritable
+├── FaceError               the faces in a picture
+│   ├── NoFace
+│   └── DifferentPeople     several source pictures, not one person
+├── Refused                 mien will not do this
+│   └── ConsentMissing
+├── LedgerUnusable          the consent ledger cannot be read or written
+├── ModelError              the catalogue and its files
+│   ├── UnknownModel
+│   ├── CardInvalid
+│   ├── WeightsMissing
+│   └── WeightsCorrupt
+├── EngineError             running a network
+│   ├── EngineUnavailable
+│   └── BadOutput
+└── Mismatch                two parts that do not fit together
+    ├── TemplateMismatch
+    └── SpaceMismatch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class MienError(Exception):
+    """Base of all errors that mien raises on purpose."""
+
+
+class InvalidOption(MienError, ValueError):
+    """An option's value is not allowed."""
+
+    def __init__(self, option: str, value: object, allowed: Iterable[object] | str) -> None:
+        self.option, self.value = option, value
+        self.allowed = allowed if isinstance(allowed, str) else ", ".join(map(str, allowed))
+        super().__init__(f"{option}={value!r} is not possible. Allowed: {self.allowed}.")
+
+
+class PictureError(MienError):
+    """A picture could not be used. ``path`` is None for pictures that came from memory."""
+
+    def __init__(self, message: str, *, path: Path | None = None) -> None:
+        self.path = path
+        super().__init__(message)
+
+
+class PictureUnreadable(PictureError):
+    """The file or array is not a picture mien can read."""
+
+
+class PictureUnwritable(PictureError):
+    """The output picture could not be written; nothing was left behind."""
+
+
+class FaceError(MienError):
+    """The faces in a picture do not allow what was asked. ``picture`` names it."""
+
+    def __init__(self, message: str, *, picture: str) -> None:
+        self.picture = picture
+        super().__init__(message)
+
+
+class NoFace(FaceError):
+    """No face was found."""
+
+    def __init__(self, picture: str) -> None:
+        super().__init__(
+            f"No face was found in {picture}. Upright and turned faces from 20 pixels up are "
+            "searched; is the face covered, cut off, or very dark?",
+            picture=picture,
+        )
+
+
+class DifferentPeople(FaceError):
+    """Pictures that should show one person do not agree."""
+
+
+class Refused(MienError):
+    """mien declines the work; nothing was written."""
+
+
+class ConsentMissing(Refused):
+    """A face was to be used without a statement of consent."""
+
+    def __init__(self, picture: str) -> None:
+        self.picture = picture
+        super().__init__(
+            f"There is no statement of consent for the face in {picture}. State whose face it is "
+            'and that its use is agreed to: --consent "…" on the command line, consent="…" in '
+            "Python. The statement is recorded and its id goes into the output."
+        )
+
+
+class LedgerUnusable(MienError):
+    """The file with the consent records cannot be used."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"The consent ledger at {path} cannot be used: {reason}. "
+            "Set MIEN_HOME to a folder that you can write to."
+        )
+
+
+class ModelError(MienError):
+    """A network of the catalogue. ``model`` is its name."""
+
+    def __init__(self, message: str, *, model: str) -> None:
+        self.model = model
+        super().__init__(message)
+
+
+class UnknownModel(ModelError):
+    """No card has this name and role."""
+
+    def __init__(self, model: str, role: str | None, known: Iterable[str]) -> None:
+        self.role = role
+        kind = f"{role} named" if role else "model named"
+        super().__init__(
+            f"There is no {kind} {model!r}. Known: {', '.join(known) or 'none'}.", model=model
+        )
+
+
+class CardInvalid(ModelError):
+    """A model card is not well formed."""
+
+
+class WeightsMissing(ModelError):
+    """The card is there and the file it describes is not."""
+
+
+class WeightsCorrupt(ModelError):
+    """A weights file is not the one its card describes; it was not run."""
+
+
+class EngineError(MienError):
+    """A network could not be run. ``model`` is its name."""
+
+    def __init__(self, message: str, *, model: str) -> None:
+        self.model = model
+        super().__init__(message)
+
+
+class EngineUnavailable(EngineError):
+    """The provider that was asked for is not the one that would run."""
+
+    def __init__(self, *, model: str, provider: str, reason: str) -> None:
+        self.provider, self.reason = provider, reason
+        super().__init__(
+            f"Provider {provider!r} cannot run {model!r}: {reason} "
+            "Choose another provider, or allow the fallback to the CPU.",
+            model=model,
+        )
+
+
+class BadOutput(EngineError):
+    """A network returned something that cannot be a result, twice; nothing was pasted."""
+
+    def __init__(self, *, model: str, provider: str, reason: str) -> None:
+        self.provider, self.reason = provider, reason
+        super().__init__(
+            f"Network {model!r} on provider {provider!r} returned {reason}, also in the safe mode. "
+            "The driver or runtime may be at fault: try the provider 'cpu'.",
+            model=model,
+        )
+
+
+class Mismatch(MienError):
+    """Two parts do not fit together."""
+
+    def __init__(self, what: str, *, expected: str, found: str) -> None:
+        self.expected, self.found = expected, found
+        super().__init__(f"{what}: expected {expected!r}, found {found!r}.")
+
+
+class TemplateMismatch(Mismatch):
+    """Crops were aligned for another network."""
+
+    def __init__(self, *, expected: str, found: str) -> None:
+        super().__init__(
+            "The crops are aligned to another template", expected=expected, found=found
+        )
+
+
+class SpaceMismatch(Mismatch):
+    """An embedding was made by another network than the one that is to read it."""
+
+    def __init__(self, *, expected: str, found: str) -> None:
+        super().__init__(
+            "The identity was embedded by another network", expected=expected, found=found
+        )

@@ -1,0 +1,29 @@
+"""Where things are: templates, similarity transforms, and the two warps (cut out, put back)."""
+
+from mien.geometry.similarity import (
+    apply,
+    compose,
+    fit_similarity,
+    invert,
+    scales,
+    zoom_about_centre,
+)
+from mien.geometry.templates import TEMPLATES, Template, template
+from mien.geometry.warp import Rectangle, cut, paste, paste_rectangle, sample
+
+__all__ = [
+    "TEMPLATES",
+    "Rectangle",
+    "Template",
+    "apply",
+    "compose",
+    "cut",
+    "fit_similarity",
+    "invert",
+    "paste",
+    "paste_rectangle",
+    "sample",
+    "scales",
+    "template",
+    "zoom_about_centre",
+]

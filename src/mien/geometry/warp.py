@@ -1,0 +1,177 @@
+"""The two warps of the engine: cut faces out of a frame, and put them back.
+
+Both work in two steps, so that size is changed by a filter that suits it and turning costs one
+bilinear look-up: first the source is resized along its axes to the scale of the result (with a
+low-pass when it shrinks, bicubic when it grows), then it is sampled along the turned grid. A face
+of 900 pixels therefore reaches a 112 pixel crop without aliasing, and a 128 pixel crop reaches a
+900 pixel face without blocks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mien.geometry.similarity import apply, invert, scales
+
+MARGIN = 2
+"""Pixels of the resized source kept around what the grid touches: the reach of the filters."""
+
+
+class Rectangle(NamedTuple):
+    """Pixels ``left`` to ``right`` - 1 and ``top`` to ``bottom`` - 1 of a frame."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether no pixel lies inside."""
+        return self.right <= self.left or self.bottom <= self.top
+
+
+def cut(pixels: Tensor, matrices: Tensor, size: int) -> Tensor:
+    """Return crops, float32 (K, 3, size, size) in [0, 1], of uint8 ``pixels`` (H, W, 3).
+
+    ``matrices`` (K, 2, 3) are similarities from frame pixels to crop pixels. Beyond the frame its
+    edge pixels are repeated.
+    """
+    if not len(matrices):
+        return pixels.new_zeros((0, 3, size, size), dtype=torch.float32)
+    return torch.cat([_cut_one(pixels, matrix, size) for matrix in matrices])
+
+
+def _cut_one(pixels: Tensor, matrix: Tensor, size: int) -> Tensor:
+    height, width = pixels.shape[:2]
+    scale = float(scales(matrix))
+    inverse = invert(matrix)
+    margin = MARGIN * max(1.0, 1.0 / scale)
+    box = _bounds(inverse, Rectangle(0, 0, size, size), margin)
+    left, right = _span(box.left, box.right, width)
+    top, bottom = _span(box.top, box.bottom, height)
+    source = pixels[top:bottom, left:right].permute(2, 0, 1)[None]
+    if scale >= 1 or source.is_cuda:  # the CPU shrinks bytes four times faster than floats
+        source = source.float()
+    source, to_source = _resize(source, scale)
+    source = source.float().div_(255)
+    origin = inverse - inverse.new_tensor([[0, 0, left], [0, 0, top]])
+    return sample(source, to_source @ _square(origin), size, size).clamp_(0, 1)
+
+
+def paste(pixels: Tensor, patches: Tensor, matrices: Tensor) -> Tensor:
+    """Return a copy of uint8 ``pixels`` (H, W, 3) with ``patches`` laid over it.
+
+    ``patches`` is float (K, 4, S, S): red, green and blue in [0, 1], already multiplied by the
+    fourth channel, the opacity in [0, 1]. ``matrices`` (K, 2, 3) take frame pixels to patch
+    pixels. Later faces lie on top. Pixels outside of ``paste_rectangle`` of every patch keep
+    their value bit for bit.
+    """
+    result = pixels.clone()
+    height, width = pixels.shape[:2]
+    for patch, matrix in zip(patches, matrices, strict=True):
+        support = _support(patch[3])
+        if support.empty:
+            continue
+        left, top, right, bottom = paste_rectangle(matrix, support, (height, width))
+        if right <= left or bottom <= top:
+            continue
+        inside = patch[:, support.top : support.bottom, support.left : support.right]
+        source, to_source = _resize(inside[None], 1.0 / float(scales(matrix)))
+        # destination pixel -> frame -> patch -> its part that is not empty -> the resized part
+        corner = matrix.new_tensor([[1, 0, left], [0, 1, top], [0, 0, 1]])
+        shifted = matrix - matrix.new_tensor([[0, 0, support.left], [0, 0, support.top]])
+        grid = to_source @ _square(shifted) @ corner
+        laid = sample(source, grid, bottom - top, right - left, outside="zeros")[0]
+        under = result[top:bottom, left:right].permute(2, 0, 1)
+        over = torch.addcmul(laid[:3] * 255, 1 - laid[3:], under.float())
+        under.copy_(over.round_().clamp_(0, 255))
+    return result
+
+
+def paste_rectangle(matrix: Tensor, support: Rectangle | int, size: tuple[int, int]) -> Rectangle:
+    """Return the part of a frame of ``size`` (H, W) that pasting may touch.
+
+    ``support`` is the part of the patch that is not empty, or the patch's side.
+    """
+    if isinstance(support, int):
+        support = Rectangle(0, 0, support, support)
+    height, width = size
+    # the resize filter, then the bilinear one, each reach less than a pixel of the coarser grid
+    box = _bounds(invert(matrix), support, margin=1.0 + 1.0 / float(scales(matrix)))
+    return Rectangle(
+        max(0, box.left), max(0, box.top), min(width, box.right), min(height, box.bottom)
+    )
+
+
+def sample(image: Tensor, grid: Tensor, height: int, width: int, outside: str = "border") -> Tensor:
+    """Return ``image`` (1, C, h, w) looked up bilinearly at ``height`` x ``width`` points.
+
+    ``grid`` (2 or 3, 3) takes a destination pixel to an image pixel. ``outside`` is 'border'
+    (repeat the edge) or 'zeros'.
+    """
+    h, w = image.shape[-2:]
+    (a, b, c), (d, e, f) = grid[0].tolist(), grid[1].tolist()
+    device = image.device
+    x = torch.arange(width, dtype=torch.float32, device=device)
+    y = torch.arange(height, dtype=torch.float32, device=device)[:, None]
+    # grid_sample wants the image's edges at -1 and 1
+    points = torch.empty(1, height, width, 2, device=device)
+    torch.add(x * (2 * a / w), y * (2 * b / w) + ((2 * c + 1) / w - 1), out=points[0, :, :, 0])
+    torch.add(x * (2 * d / h), y * (2 * e / h) + ((2 * f + 1) / h - 1), out=points[0, :, :, 1])
+    return functional.grid_sample(
+        image, points, mode="bilinear", padding_mode=outside, align_corners=False
+    )
+
+
+def _resize(image: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Resize (1, C, h, w) by about ``scale``; also return the 3x3 map from old to new pixels."""
+    h, w = image.shape[-2:]
+    new_h, new_w = max(1, round(h * scale)), max(1, round(w * scale))
+    sx, sy = new_w / w, new_h / h
+    to_new = torch.tensor(
+        [[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2], [0, 0, 1]], device=image.device
+    )
+    if (new_h, new_w) != (h, w):
+        mode = "bilinear" if scale < 1 else "bicubic"
+        image = functional.interpolate(image, (new_h, new_w), mode=mode, antialias=True)
+    return image, to_new
+
+
+def _square(matrix: Tensor) -> Tensor:
+    """Complete a (2, 3) matrix by its third row."""
+    return torch.cat([matrix, matrix.new_tensor([[0, 0, 1]])])
+
+
+def _bounds(matrix: Tensor, box: Rectangle, margin: float) -> Rectangle:
+    """Return the whole pixels around the image of ``box``'s pixel area, and ``margin`` more."""
+    left, top, right, bottom = (value - 0.5 for value in box)
+    corners = matrix.new_tensor([[left, top], [right, top], [right, bottom], [left, bottom]])
+    low, high = apply(matrix, corners).aminmax(dim=0)
+    (x0, y0), (x1, y1) = low.sub(margin).floor().tolist(), high.add(margin).ceil().tolist()
+    return Rectangle(int(x0), int(y0), int(x1) + 1, int(y1) + 1)
+
+
+def _span(low: int, high: int, size: int) -> tuple[int, int]:
+    """Clip a range to 0..size, keeping at least the nearest pixel."""
+    low = min(max(low, 0), size - 1)
+    return low, min(max(high, low + 1), size)
+
+
+def _support(opacity: Tensor) -> Rectangle:
+    """Return the bounds of the pixels of ``opacity`` (S, S) that are not zero."""
+    rows = opacity.any(dim=1).nonzero().flatten().tolist()
+    columns = opacity.any(dim=0).nonzero().flatten().tolist()
+    if not rows:
+        return Rectangle(0, 0, 0, 0)
+    size = opacity.shape[0]
+    return Rectangle(
+        max(0, columns[0] - MARGIN),
+        max(0, rows[0] - MARGIN),
+        min(size, columns[-1] + 1 + MARGIN),
+        min(size, rows[-1] + 1 + MARGIN),
+    )

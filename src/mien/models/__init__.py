@@ -1,0 +1,24 @@
+"""The catalogue: names to networks, their files, contracts and licences."""
+
+from mien.models.catalogue import ROLES, Card, Catalogue, Role
+from mien.models.contracts import (
+    Contract,
+    DetectorContract,
+    EmbedderContract,
+    MeshContract,
+    PixelFormat,
+    SwapperContract,
+)
+
+__all__ = [
+    "ROLES",
+    "Card",
+    "Catalogue",
+    "Contract",
+    "DetectorContract",
+    "EmbedderContract",
+    "MeshContract",
+    "PixelFormat",
+    "Role",
+    "SwapperContract",
+]

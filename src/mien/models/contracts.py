@@ -1,0 +1,165 @@
+"""What a network expects and returns, as data. A new family is a new contract, not a new branch.
+
+Contracts are read from the ``[contract]`` table of a model card. They hold no tensors, so reading
+the catalogue needs no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PixelFormat:
+    """How a network wants its pixels, starting from RGB in [0, 1], (N, 3, H, W)."""
+
+    low: float = 0.0
+    """Value of black."""
+
+    high: float = 1.0
+    """Value of full intensity."""
+
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Subtracted from red, green and blue after scaling to low..high."""
+
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """What red, green and blue are divided by after that."""
+
+    order: Literal["RGB", "BGR"] = "RGB"
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+
+    def __post_init__(self) -> None:
+        if self.order not in ("RGB", "BGR") or self.layout not in ("NCHW", "NHWC"):
+            raise ValueError(f"order {self.order!r} or layout {self.layout!r} is unknown")
+        if self.high <= self.low or min(self.std) <= 0 or len(self.mean) != 3:
+            raise ValueError("low..high, mean or std make no pixel format")
+
+    def encode(self, pixels: Tensor) -> Tensor:
+        """Return RGB pixels (N, 3, H, W), float in [0, 1] or uint8, as the network wants them.
+
+        The result is float32 and contiguous.
+        """
+        full = 1.0 if pixels.is_floating_point() else 255.0
+        if self.order == "BGR":
+            pixels = pixels.flip(1)
+        if self.layout == "NHWC":
+            pixels = pixels.permute(0, 2, 3, 1)
+        mean, std = self._per_channel(pixels)
+        gain = (self.high - self.low) / full / std
+        shift = (self.low - mean) / std
+        values = pixels.float().contiguous()
+        if bool((gain != 1).any()):
+            values = values * gain
+        if bool(shift.any()):
+            values = values + shift
+        return values
+
+    def decode(self, values: Tensor) -> Tensor:
+        """Return a picture of this format as RGB (N, 3, H, W), nominally in [0, 1], unclamped."""
+        mean, std = self._per_channel(values)
+        values = (values * std + mean - self.low) / (self.high - self.low)
+        if self.layout == "NHWC":
+            values = values.permute(0, 3, 1, 2)
+        return values.flip(1) if self.order == "BGR" else values
+
+    def _per_channel(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and std, shaped to broadcast over a batch in this layout and order."""
+        import torch
+
+        step = -1 if self.order == "BGR" else 1
+        shape = (3,) if self.layout == "NHWC" else (3, 1, 1)
+        mean, std = (
+            like.new_tensor(values[::step], dtype=torch.float32).view(shape)
+            for values in (self.mean, self.std)
+        )
+        return mean, std
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectorContract:
+    """A face detector over a whole picture of any size."""
+
+    input: str
+    pixels: PixelFormat
+    head: str
+    """Name of the decoder of its raw outputs, in :mod:`mien.stages.heads`."""
+
+    multiple: int
+    """Height and width must be multiples of this."""
+
+    strides: tuple[int, ...]
+    """Cell sizes, in pixels, of its output maps, in the order of the outputs."""
+
+    anchors: tuple[tuple[float, ...], ...] = ()
+    """Sides, in pixels, of the prior boxes of each stride; empty for anchor-free heads."""
+
+    variances: tuple[float, float] = (0.1, 0.2)
+    """Scale of centre and size offsets relative to a prior box (SSD, Liu et al. 2016)."""
+
+    smallest: int
+    """Side, in input pixels, of the smallest face it finds reliably (measured, see the card)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshContract:
+    """A network that places the 468 points of the MediaPipe face mesh in an aligned crop."""
+
+    input: str
+    pixels: PixelFormat
+    mesh: str
+    """Output with 468 x 3 coordinates in crop pixels."""
+
+    presence: str
+    """Output with one logit: positive when the crop shows an upright face."""
+
+    size: int
+    template: str
+    zoom: float
+    """The crop shows this many times the side of the template's crop, around the same centre."""
+
+    five: tuple[tuple[int, ...], ...]
+    """For each of the five points, the mesh points whose mean it is."""
+
+    offsets: tuple[tuple[float, float], ...]
+    """Where those means lie relative to the template's own points, in template pixels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderContract:
+    """A network that maps an aligned face to a direction in identity space."""
+
+    input: str
+    pixels: PixelFormat
+    output: str
+    size: int
+    template: str
+    dimension: int
+    same_person: float
+    """Cosine above which two embeddings count as one person (the authors' threshold)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapperContract:
+    """A network that gives an aligned face another identity."""
+
+    target: str
+    """Input: the aligned face."""
+
+    source: str
+    """Input: the unit embedding (N, D)."""
+
+    output: str
+    pixels: PixelFormat
+    """Format of the target and of the output."""
+
+    size: int
+    template: str
+    space: str
+    """Name of the embedder whose embeddings it was trained with."""
+
+
+Contract = DetectorContract | MeshContract | EmbedderContract | SwapperContract

@@ -1,0 +1,76 @@
+"""From pictures of a person to an identity."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mien.errors import DifferentPeople, NoFace
+from mien.media import Picture
+from mien.pipeline.cache import EmbeddingCache
+from mien.pipeline.finder import FaceFinder
+from mien.stages.align import align
+from mien.stages.embed import Embedder, mean_identity, strangers
+from mien.types import Identity
+
+log = logging.getLogger(__name__)
+
+
+class Identifier:
+    """Embeds the largest face of each picture and averages them.
+
+    ``networks`` names the content of all networks involved; it is part of the cache's key.
+    """
+
+    def __init__(
+        self, finder: FaceFinder, embedder: Embedder, cache: EmbeddingCache, networks: str
+    ) -> None:
+        self.finder, self.embedder, self.cache = finder, embedder, cache
+        self.networks = networks
+
+    def __call__(
+        self, pictures: Sequence[Picture], digests: Sequence[str], consent: str
+    ) -> Identity:
+        """Return the identity of the person in ``pictures``, whose digests are ``digests``.
+
+        Pictures that show somebody else are left out, named in ``outliers``. Raises NoFace, and
+        DifferentPeople when no two pictures agree.
+        """
+        embeddings = torch.stack(
+            [self._embed(*pair) for pair in zip(pictures, digests, strict=True)]
+        )
+        odd = strangers(embeddings, self.embedder.contract.same_person)
+        if len(pictures) > 1 and len(odd) == len(pictures) - 1:
+            names = ", ".join(picture.name for picture in pictures)
+            raise DifferentPeople(
+                f"No two of these pictures show one person: {names}. Several source pictures must "
+                "be of the same person.",
+                picture=names,
+            )
+        outliers = tuple(pictures[i].name for i in odd)
+        if outliers:
+            log.warning("Left out, as they show somebody else: %s.", ", ".join(outliers))
+        kept = [i for i in range(len(pictures)) if i not in odd]
+        digest = hashlib.sha256("".join(sorted(digests[i] for i in kept)).encode()).hexdigest()
+        return Identity(
+            embedding=mean_identity(embeddings[kept]),
+            space=self.embedder.space,
+            digest=digests[kept[0]] if len(kept) == 1 else digest,
+            consent=consent,
+            outliers=outliers,
+        )
+
+    def _embed(self, picture: Picture, digest: str) -> Tensor:
+        known = self.cache.get(digest, self.networks)
+        if known is not None:
+            return known
+        faces = self.finder(picture.frame.pixels, largest_only=True)
+        if not len(faces):
+            raise NoFace(picture.name)
+        embedding = self.embedder(align(picture.frame, faces[0], self.embedder.contract))[0].cpu()
+        self.cache.put(digest, self.networks, embedding)
+        return embedding

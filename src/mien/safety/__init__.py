@@ -1,0 +1,6 @@
+"""Consent and marks: what the engine asks before it works, and leaves on what it made."""
+
+from mien.safety.consent import Consent, Ledger
+from mien.safety.marks import DIGITAL_SOURCE_TYPE, xmp_packet
+
+__all__ = ["DIGITAL_SOURCE_TYPE", "Consent", "Ledger", "xmp_packet"]

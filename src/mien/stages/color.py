@@ -1,0 +1,98 @@
+"""Colour: a swapped face takes on the light and the camera of the target.
+
+The face's colours, as a cloud of points in a perceptual space, are moved so that their mean and
+covariance are those of the target's face. Among all linear maps that do this, the one used moves
+the colours least (Pitié and Kokaram, "The linear Monge-Kantorovitch linear colour mapping for
+example-based colour transfer", 2007). The space is Oklab (Ottosson, 2020).
+
+Two things keep this from overdoing it: the clouds are those of the low-passed pictures, for a
+network's output lacks the target's fine grain, and stretching its shading to make up for that
+blackens the eyes; and no direction is stretched beyond STRETCH.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+# linear sRGB -> cone responses, and their cube roots -> Oklab; from Ottosson's reference
+TO_CONES = (
+    (0.4122214708, 0.5363325363, 0.0514459929),
+    (0.2119034982, 0.6806995451, 0.1073969566),
+    (0.0883024619, 0.2817188376, 0.6299787005),
+)
+TO_OKLAB = (
+    (0.2104542553, 0.7936177850, -0.0040720468),
+    (1.9779984951, -2.4285922050, 0.4505937099),
+    (0.0259040371, 0.7827717662, -0.8086757660),
+)
+VARIANCE_FLOOR = 1e-5
+"""Added to every variance (Oklab units squared): a flat patch has no direction to stretch."""
+
+
+STRETCH = 1.25
+"""Greatest factor, and inverse of the least, by which a direction of colour is stretched."""
+
+GRAIN = 8
+"""Detail finer than this many pixels does not count."""
+
+
+def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
+    """Return ``pixels`` with the colour mean of ``target``, and its covariance within limits.
+
+    Both are RGB (K, 3, H, W) in [0, 1], H and W at least GRAIN; ``weights`` (K, H, W) >= 0 says
+    how much each pixel counts. Faces whose weights are all zero come back as they are.
+    """
+    lab = to_oklab(pixels)
+    mean, covariance = _moments(lab, weights)
+    wanted_mean, wanted_covariance = _moments(to_oklab(target), weights)
+    root, inverse_root = _roots(covariance)
+    middle, _ = _roots(root @ wanted_covariance @ root)
+    stretch, directions = torch.linalg.eigh(inverse_root @ middle @ inverse_root)
+    stretch = stretch.clamp(1 / STRETCH, STRETCH)
+    transport = (directions * stretch[:, None]) @ directions.transpose(1, 2)
+    flat = lab.flatten(2) - mean
+    moved = (transport @ flat + wanted_mean).unflatten(2, lab.shape[-2:])
+    counted = (weights.flatten(1).sum(dim=1) > 0)[:, None, None, None]
+    return torch.where(counted, from_oklab(moved).clamp(0, 1), pixels)
+
+
+def to_oklab(rgb: Tensor) -> Tensor:
+    """Return Oklab (K, 3, H, W) of sRGB in [0, 1]."""
+    linear = torch.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055).clamp_min(0) ** 2.4)
+    cones = _map(TO_CONES, linear).clamp_min(0) ** (1 / 3)
+    return _map(TO_OKLAB, cones)
+
+
+def from_oklab(lab: Tensor) -> Tensor:
+    """Return sRGB of Oklab (K, 3, H, W), not clamped above."""
+    to_cones = torch.linalg.inv(lab.new_tensor(TO_OKLAB, dtype=torch.float64)).to(lab)
+    to_linear = torch.linalg.inv(lab.new_tensor(TO_CONES, dtype=torch.float64)).to(lab)
+    linear = _map(to_linear, _map(to_cones, lab) ** 3).clamp_min(0)
+    return torch.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+
+
+def _map(matrix: Tensor | tuple[tuple[float, ...], ...], planes: Tensor) -> Tensor:
+    m = matrix if isinstance(matrix, Tensor) else planes.new_tensor(matrix)
+    return (m @ planes.flatten(2)).reshape(planes.shape)
+
+
+def _moments(lab: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the weighted mean (K, 3, 1) and covariance (K, 3, 3) of the low-passed picture."""
+    w = functional.avg_pool2d(weights[:, None], GRAIN)
+    flat = functional.avg_pool2d(lab * weights[:, None], GRAIN) / w.clamp_min(1e-12)
+    flat, w = flat.flatten(2), w.flatten(2)
+    w = w / w.sum(dim=2, keepdim=True).clamp_min(1e-12)
+    mean = (flat * w).sum(dim=2, keepdim=True)
+    centred = flat - mean
+    covariance = (centred * w) @ centred.transpose(1, 2)
+    return mean, covariance + VARIANCE_FLOOR * torch.eye(3, device=lab.device)
+
+
+def _roots(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Return square roots and their inverses of symmetric positive matrices (K, 3, 3)."""
+    values, vectors = torch.linalg.eigh(matrices)
+    roots = values.clamp_min(1e-12).sqrt()
+    turned = vectors.transpose(1, 2)
+    return (vectors * roots[:, None]) @ turned, (vectors / roots[:, None]) @ turned

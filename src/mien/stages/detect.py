@@ -1,0 +1,103 @@
+"""Detection: where there may be faces in a picture, at one scale."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mien.engines import Engine
+from mien.errors import BadOutput
+from mien.models import DetectorContract
+from mien.stages.heads import HEADS, tiles
+from mien.types import Faces
+
+TILE = 1536
+"""Longest side that goes through the network in one piece; memory stays flat beyond it."""
+
+SAME_FACE = 0.4
+"""Boxes of which the lower overlaps by more than this intersection over union are one face."""
+
+
+class Detector:
+    """Runs a detection network over a picture, in tiles if it is large."""
+
+    def __init__(self, engine: Engine, contract: DetectorContract) -> None:
+        self.engine, self.contract = engine, contract
+        self._head = HEADS[contract.head]
+
+    def __call__(self, pixels: Tensor, *, side: int, min_score: float) -> Faces:
+        """Return faces scoring at least ``min_score``, best first.
+
+        ``pixels`` is uint8 (H, W, 3); it is searched as if its longer side had ``side`` pixels,
+        and never enlarged. Boxes and points are in pixels of the picture as given.
+        """
+        height, width = pixels.shape[:2]
+        scale = min(1.0, side / max(height, width))
+        rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
+        planes = pixels.permute(2, 0, 1)[None]
+        if (rows, columns) != (height, width):
+            if planes.is_cuda:
+                planes = planes.float()
+            planes = functional.interpolate(
+                planes, (rows, columns), mode="bilinear", antialias=True
+            )
+            planes = planes.to(torch.uint8)
+        # a face cut by a tile's edge lies whole in the next tile, or was found at a coarser scale
+        overlap = 8 * self.contract.smallest
+        found = [
+            self._tile(planes[..., top:bottom, left:right], left, top, min_score)
+            for top, left, bottom, right in tiles(rows, columns, TILE, overlap)
+        ]
+        boxes, points, scores = (torch.cat(part) for part in zip(*found, strict=True))
+        ratio = pixels.new_tensor([width / columns, height / rows], dtype=torch.float32)
+        kept = suppress(boxes, scores, SAME_FACE)
+        return Faces(
+            boxes=boxes[kept] * ratio.repeat(2) - 0.5,
+            points=points[kept] * ratio - 0.5,
+            scores=scores[kept],
+            ids=torch.full((len(kept),), -1, dtype=torch.int64, device=pixels.device),
+        )
+
+    def _tile(
+        self, planes: Tensor, left: int, top: int, min_score: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        height, width = planes.shape[-2:]
+        multiple = self.contract.multiple
+        below, right = -height % multiple, -width % multiple
+        values = self.contract.pixels.encode(functional.pad(planes, (0, right, 0, below)))
+        outputs = self.engine({self.contract.input: values})
+        boxes, points, scores = self._head(outputs, self.contract, height + below, width + right)
+        if not bool(torch.isfinite(scores).all()):
+            raise BadOutput(
+                model=self.engine.model,
+                provider=self.engine.provider,
+                reason="scores that are not finite",
+            )
+        kept = scores[0] >= min_score
+        corner = boxes.new_tensor([left, top])
+        return boxes[0, kept] + corner.repeat(2), points[0, kept] + corner, scores[0, kept]
+
+
+def suppress(boxes: Tensor, scores: Tensor, overlap: float) -> Tensor:
+    """Return the indices of the boxes (K, 4) that survive greedy suppression, best first.
+
+    A box goes when a better one overlaps it by more than ``overlap`` in intersection over union.
+    """
+    order = scores.argsort(descending=True, stable=True)
+    shared = intersection_over_union(boxes[order], boxes[order])
+    alive = torch.ones(len(order), dtype=torch.bool, device=boxes.device)
+    for i in range(len(order)):
+        if alive[i]:
+            alive[i + 1 :] &= shared[i, i + 1 :] <= overlap
+    return order[alive]
+
+
+def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
+    """Return the overlaps (A, B), 0 to 1, of boxes (A, 4) with boxes (B, 4)."""
+    low = torch.maximum(a[:, None, :2], b[None, :, :2])
+    high = torch.minimum(a[:, None, 2:], b[None, :, 2:])
+    shared = (high - low).clamp_min(0).prod(dim=-1)
+    area_a = (a[:, 2:] - a[:, :2]).prod(dim=-1)
+    area_b = (b[:, 2:] - b[:, :2]).prod(dim=-1)
+    return shared / (area_a[:, None] + area_b[None] - shared).clamp_min(1e-9)

@@ -1,0 +1,60 @@
+"""Masks: which part of a crop is the face, with soft edges.
+
+Edges are made in the crop, so they take the same share of a face of 50 pixels and of 900.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+FEATHER = 0.10
+"""Width of the soft edge by the side of the crop."""
+
+DIRECTIONS = 64
+"""Half-planes whose intersection stands for the hull; 64 overstate a circle by 0.12 %."""
+
+
+def face_mask(mesh: Tensor, size: int, *, feather: float = FEATHER) -> Tensor:
+    """Return opacities, float32 (K, size, size) in [0, 1]: the hull of the face within the crop.
+
+    ``mesh`` (K, N, 2) holds the face's points in crop pixels. The mask is 0 on and beyond the
+    hull and the crop's border and rises to 1 within ``feather`` of the side inward, so nothing
+    outside of the face is ever touched.
+    """
+    soft = feather * size
+    depth = torch.minimum(hull_depth(mesh, size), border_depth(size, mesh.device))
+    return smooth_step(depth / soft)
+
+
+def hull_depth(points: Tensor, size: int) -> Tensor:
+    """Return how deep each pixel lies inside the convex hull of ``points``, (K, size, size).
+
+    ``points`` is (K, N, 2) in pixels; the depth is in pixels, negative outside. The hull is the
+    intersection of the half-planes that support it in DIRECTIONS directions: one product and one
+    minimum, whatever the number of points and their order.
+    """
+    angles = torch.arange(DIRECTIONS, device=points.device) * (2 * math.pi / DIRECTIONS)
+    normals = torch.stack([angles.cos(), angles.sin()])
+    reach = (points @ normals).amax(dim=1)
+    line = torch.arange(size, dtype=torch.float32, device=points.device)
+    depth = torch.full((len(points), size, size), math.inf, device=points.device)
+    for (nx, ny), far in zip(normals.T.tolist(), reach.T, strict=True):
+        along = line[None, :] * -nx + line[:, None] * -ny
+        torch.minimum(depth, along[None] + far[:, None, None], out=depth)
+    return depth
+
+
+def border_depth(size: int, device: torch.device) -> Tensor:
+    """Return the distance of each pixel to the crop's outermost pixels, (size, size)."""
+    line = torch.arange(size, dtype=torch.float32, device=device)
+    edge = torch.minimum(line, size - 1 - line)
+    return torch.minimum(edge[None, :], edge[:, None])
+
+
+def smooth_step(x: Tensor) -> Tensor:
+    """Return 0 below 0, 1 above 1, and the cubic with flat ends between."""
+    x = x.clamp(0, 1)
+    return x * x * (3 - 2 * x)

@@ -1,0 +1,81 @@
+"""Fixtures: bundled CC0 portraits, pictures made of them, and engines without weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mien import Swapper
+from mien.engines import Port
+
+PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
+CONSENT = "Generated portraits: no real person is shown."
+
+
+@pytest.fixture(autouse=True, scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keep the ledger of the tests away from the user's."""
+    patch = pytest.MonkeyPatch()
+    folder = tmp_path_factory.mktemp("home")
+    patch.setenv("MIEN_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def portraits() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(PORTRAITS.glob("*.jpg"))}
+
+
+@pytest.fixture(scope="session")
+def swapper(home: Path) -> Swapper:
+    """The default swapper; it keeps no state between pictures but its cache."""
+    return Swapper()
+
+
+@pytest.fixture(scope="session")
+def load(portraits: dict[str, Path]) -> Callable[[str], npt.NDArray[np.uint8]]:
+    """Return a portrait by name as an RGB array."""
+
+    def pixels(name: str) -> npt.NDArray[np.uint8]:
+        with Image.open(portraits[name]) as image:
+            return np.array(image.convert("RGB"))
+
+    return pixels
+
+
+class StandIn:
+    """An engine that computes its outputs with a function: a network without weights."""
+
+    def __init__(
+        self,
+        function: Callable[[Mapping[str, Tensor]], dict[str, Tensor]],
+        safe: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None,
+        model: str = "stand-in",
+    ) -> None:
+        self.model, self.provider = model, "cpu"
+        self.inputs: tuple[Port, ...] = ()
+        self.outputs: tuple[Port, ...] = ()
+        self.calls = 0
+        self._function, self._safe = function, safe or function
+
+    def __call__(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        self.calls += 1
+        return self._function(inputs)
+
+    def safer(self) -> StandIn:
+        return StandIn(self._safe, model=self.model)
+
+
+def scene(portraits: list[npt.NDArray[np.uint8]], side: int, columns: int) -> Tensor:
+    """Return a frame, uint8 (H, W, 3), with the portraits in a grid of squares."""
+    tiles = [np.array(Image.fromarray(p).resize((side, side))) for p in portraits]
+    tiles += [np.full((side, side, 3), 127, np.uint8)] * (-len(tiles) % columns)
+    rows = [np.hstack(tiles[i : i + columns]) for i in range(0, len(tiles), columns)]
+    return torch.from_numpy(np.ascontiguousarray(np.vstack(rows)))
