@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,9 +15,13 @@ from PIL import Image
 from torch import Tensor
 
 from mien import Swapper
-from mien.engines import Port
+from mien.cli.app import run
+from mien.engines import OnnxEngine, Port
 
 PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
+# Small tensors: more threads only wait for each other on a busy machine.
+torch.set_num_threads(1)
+
 CONSENT = "Generated portraits: no real person is shown."
 
 
@@ -48,6 +54,57 @@ def load(portraits: dict[str, Path]) -> Callable[[str], npt.NDArray[np.uint8]]:
             return np.array(image.convert("RGB"))
 
     return pixels
+
+
+@pytest.fixture
+def mien_(capsys, monkeypatch):
+    """Run a command without a terminal; return its code and what it printed."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    def command(*arguments):
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        return int(code), *capsys.readouterr()
+
+    return command
+
+
+@pytest.fixture
+def loaded(monkeypatch, swapper):
+    """Let commands use the swapper that is loaded already, and a swap that is a mere negative."""
+    call = OnnxEngine.__call__
+
+    def quick(engine, inputs):
+        return {"output": -inputs["target"]} if engine.model == "starter" else call(engine, inputs)
+
+    monkeypatch.setattr("mien.swapper.Swapper", lambda **options: swapper)
+    monkeypatch.setattr(OnnxEngine, "__call__", quick)
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Record the options of the swappers that commands build; none is built."""
+    record = []
+
+    class Built(Exception):
+        pass
+
+    def build(**options):
+        record.append(options)
+        raise Built
+
+    monkeypatch.setattr("mien.swapper.Swapper", build)
+    return record
+
+
+@pytest.fixture(scope="module")
+def people(portraits, tmp_path_factory):
+    """Return small copies of the portraits by name: faces of some 90 px."""
+    folder = tmp_path_factory.mktemp("people")
+    for name, path in portraits.items():
+        with Image.open(path) as image:
+            image.resize((256, 256)).save(folder / f"{name}.png")
+    return {name: folder / f"{name}.png" for name in portraits}
 
 
 class StandIn:

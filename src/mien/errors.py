@@ -165,9 +165,14 @@ class BadOutput(EngineError):
 
     def __init__(self, *, model: str, provider: str, reason: str) -> None:
         self.provider, self.reason = provider, reason
+        advice = (
+            "The weights or the runtime may be at fault: run 'mien models show' on the network."
+            if provider == "cpu"
+            else "The driver or runtime may be at fault: try the provider 'cpu'."
+        )
         super().__init__(
             f"Network {model!r} on provider {provider!r} returned {reason}, also in the safe mode. "
-            "The driver or runtime may be at fault: try the provider 'cpu'.",
+            + advice,
             model=model,
         )
 

@@ -70,24 +70,24 @@ class Swapper:
         provider: str = "cpu",
         allow_fallback: bool = False,
         threads: int | None = None,
-        models: Path | None = None,
+        models: str | Path | None = None,
         cache_size: int = 100,
-        cache_folder: Path | None = None,
-        ledger: Path | None = None,
+        cache_folder: str | Path | None = None,
+        ledger: str | Path | None = None,
     ) -> None:
-        loader = _Loader(Catalogue(models), provider, allow_fallback, threads)
+        loader = _Loader(Catalogue(_path(models)), provider, allow_fallback, threads)
         finder = loader.finder(detector)
         contract = cast("SwapperContract", loader.catalogue.card(model, "swapper").contract)
         space = contract.space
         embedder = Embedder(*loader.load(space, "embedder", EmbedderContract))
         swap = FaceSwap(*loader.load(model, "swapper", SwapperContract))
         self.model = model
-        self.ledger = Ledger(ledger)
+        self.ledger = Ledger(_path(ledger))
         self._pipeline = Pipeline(finder, embedder, swap, blend=blend, color_match=color_match)
         self._identifier = Identifier(
             finder,
             embedder,
-            EmbeddingCache(cache_size, cache_folder),
+            EmbeddingCache(cache_size, _path(cache_folder)),
             networks=loader.digests(detector, "facemesh", space),
         )
         self._engines = (
@@ -243,10 +243,14 @@ def face_finder(
     provider: str = "cpu",
     allow_fallback: bool = False,
     threads: int | None = None,
-    models: Path | None = None,
+    models: str | Path | None = None,
 ) -> FaceFinder:
     """Return what finds faces, without the networks that only swapping needs."""
-    return _Loader(Catalogue(models), provider, allow_fallback, threads).finder(detector)
+    return _Loader(Catalogue(_path(models)), provider, allow_fallback, threads).finder(detector)
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -58,6 +59,9 @@ def common(
 
 def main() -> None:
     """Run the command line and exit with one of the codes of ``mien.cli.exits``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names of files need not be text
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
@@ -66,17 +70,16 @@ def run(arguments: list[str]) -> int:
     try:
         outcome = app(arguments or ["--help"], prog_name="mien", standalone_mode=False)
         sys.stdout.flush()
-        return outcome if isinstance(outcome, int) else Exit.SUCCESS
+        code = outcome if isinstance(outcome, int) else Exit.SUCCESS
     except typer.TyperException as error:
-        message = f"{error.format_message()} 'mien --help' and 'mien COMMAND --help' say more."
+        said = error.format_message().rstrip(".")
+        message = f"{said}. 'mien --help' and 'mien COMMAND --help' say more."
         return _fail(arguments, error, message, Exit.USAGE)
     except (typer.Abort, KeyboardInterrupt):
-        print("mien: interrupted; nothing was written.", file=sys.stderr)
-        return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # the reader of our output has left; keep the interpreter from complaining at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.SUCCESS
+        code = Exit.INTERRUPTED
+    except (BrokenPipeError, SystemExit):
+        # SystemExit is typer's way to say that the reader of our output has left
+        return _reader_left()
     except MienError as error:
         return _fail(arguments, error, str(error), exit_code(error))
     except Exception as error:  # the last line of defence: no user sees a traceback
@@ -87,11 +90,23 @@ def run(arguments: list[str]) -> int:
             "Please report it, with what 'mien --verbose …' prints."
         )
         return _fail(arguments, error, message, Exit.FAILED)
+    if code == Exit.INTERRUPTED:
+        print("mien: interrupted; nothing was written.", file=sys.stderr)
+    return code
+
+
+def _reader_left() -> int:
+    """Drop what is still to be printed, so that the interpreter does not complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Exit.SUCCESS
 
 
 def _fail(arguments: list[str], error: Exception, message: str, code: Exit) -> int:
     print(f"mien: {message}", file=sys.stderr)
     if "--json" in arguments:
         report = {"error": {"kind": type(error).__name__, "message": message, "exit": int(code)}}
-        print(json.dumps(report, ensure_ascii=False, indent=2))
+        try:
+            print(json.dumps(report, ensure_ascii=False, indent=2), flush=True)
+        except BrokenPipeError:
+            _reader_left()
     return code

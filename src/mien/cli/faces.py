@@ -11,6 +11,7 @@ import typer
 from mien.cli.console import Progress
 from mien.cli.exits import Exit
 from mien.cli.options import AllowFallback, Detector, Json, Models, Provider, Threads
+from mien.errors import InvalidOption, NoFace
 
 
 def faces(
@@ -30,9 +31,10 @@ def faces(
 
     if output is not None:
         check_output(output)
+        if output.exists() and picture.exists() and output.samefile(picture):
+            raise InvalidOption("--output", str(output), "a file other than PICTURE")
     with Progress(quiet=as_json) as progress:
         progress("Looking for faces")
-        from mien.errors import NoFace
         from mien.media import read_picture
         from mien.media.draw import draw_faces
         from mien.swapper import describe, face_finder

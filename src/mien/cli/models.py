@@ -39,6 +39,7 @@ def listing(context: typer.Context, models: Models = None, as_json: Json = False
 
 @app.command()
 def show(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of a network, as 'mien models' lists it.")],
     models: Models = None,
     as_json: Json = False,
@@ -46,6 +47,9 @@ def show(
     """Show the card of one network and check its file."""
     from mien.models import Catalogue
 
+    # options given before 'show' count too
+    before = context.parent.params if context.parent else {}
+    models, as_json = models or before.get("models"), as_json or before.get("as_json", False)
     card = Catalogue(models).card(name)
     card.read()  # raises what is wrong with the file
     row = _row(card) | {

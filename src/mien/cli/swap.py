@@ -121,11 +121,13 @@ def identify(
             raise
     with progress.paused():
         names = ", ".join(path.name for path in pictures)
-        typer.echo(
+        print(
             f"mien works only with consent. Whose face is in {names}, and do they agree to its "
             "use?\nState it in a sentence; it is recorded and remembered for this picture. "
-            "Leave it empty to stop.",
-            err=True,
+            "Leave it empty to stop.\nConsent: ",
+            end="",
+            file=sys.stderr,
+            flush=True,
         )
-        statement = typer.prompt("Consent", default="", show_default=False, err=True)
+        statement = sys.stdin.readline()
     return swapper.identity(pictures, consent=statement)

@@ -1,7 +1,7 @@
 """Running networks: one protocol, several runners."""
 
-from mien.engines.guard import image_fault, run_guarded
+from mien.engines.guard import run_finite, run_guarded
 from mien.engines.onnx import PROVIDERS, OnnxEngine
 from mien.engines.protocol import Engine, Port
 
-__all__ = ["PROVIDERS", "Engine", "OnnxEngine", "Port", "image_fault", "run_guarded"]
+__all__ = ["PROVIDERS", "Engine", "OnnxEngine", "Port", "run_finite", "run_guarded"]

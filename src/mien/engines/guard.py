@@ -1,7 +1,7 @@
 """No black faces: what a network returns is looked at before anybody sees it.
 
-Drivers and half precision are known to return NaN, zeros or one flat colour without an error. A
-batch is checked row by row; the rows that fail are run once more in the engine's safe mode.
+Drivers and half precision are known to return NaN, zeros or one flat colour without an error. What
+fails is run once more in the engine's safe mode.
 """
 
 from __future__ import annotations
@@ -13,24 +13,39 @@ import torch
 from torch import Tensor
 
 from mien.engines.protocol import Engine
-from mien.errors import EngineError
+from mien.errors import BadOutput, EngineError
 
 log = logging.getLogger(__name__)
 
 Check = Callable[[Tensor], str | None]
 """Looks at one row of an output and says what is wrong with it, or None."""
 
-FLAT = 2 / 255
-"""A picture whose standard deviation is below this share of the range of its values is blank."""
+
+def run_finite(engine: Engine, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Run a batch and return all outputs, every value of which is finite.
+
+    Raises BadOutput when the safe mode, too, returns values that are not.
+    """
+    outputs = engine(inputs)
+    if not _finite(outputs):
+        log.warning(
+            "%s on %s returned values that are not finite; trying the safe mode.",
+            *(engine.model, engine.provider),
+        )
+        outputs = engine.safer()(inputs)
+        if not _finite(outputs):
+            reason = "values that are not finite"
+            raise BadOutput(model=engine.model, provider=engine.provider, reason=reason)
+    return outputs
 
 
 def run_guarded(
     engine: Engine, inputs: Mapping[str, Tensor], *, output: str, check: Check
-) -> tuple[Tensor, tuple[str | None, ...]]:
+) -> tuple[Tensor | None, tuple[str | None, ...]]:
     """Run a batch and return ``output`` and, for each row, what is wrong with it or None.
 
     Rows that fail ``check`` are run once more by ``engine.safer()``. A row that fails again is
-    returned as zeros with its fault, for the caller to leave out.
+    returned as zeros with its fault, for the caller to leave out; if all do, there is no output.
     """
     size = len(next(iter(inputs.values())))
     rows, faults = _rows(engine, inputs, output, size, check)
@@ -46,7 +61,7 @@ def run_guarded(
             rows[i], faults[i] = row, fault
     good = next((row for row, fault in zip(rows, faults, strict=True) if not fault), None)
     if good is None:
-        return torch.zeros(size, 0), tuple(faults)
+        return None, tuple(faults)
     kept = [
         torch.zeros_like(good) if fault else row for row, fault in zip(rows, faults, strict=True)
     ]
@@ -64,23 +79,5 @@ def _rows(
     return list(value), [check(row) for row in value]
 
 
-def image_fault(row: Tensor, *, shape: tuple[int, ...], span: float) -> str | None:
-    """Say why ``row`` cannot be a picture of ``shape`` with values ``span`` apart, or None."""
-    if tuple(row.shape) != shape:
-        return f"shape {tuple(row.shape)} instead of {shape}"
-    if not bool(torch.isfinite(row).all()):
-        return "values that are not finite"
-    if float(row.std()) < FLAT * span:
-        return "one flat colour"
-    return None
-
-
-def vector_fault(row: Tensor, *, shape: tuple[int, ...]) -> str | None:
-    """Say why ``row`` cannot be a vector of ``shape`` with a direction, or None."""
-    if tuple(row.shape) != shape:
-        return f"shape {tuple(row.shape)} instead of {shape}"
-    if not bool(torch.isfinite(row).all()):
-        return "values that are not finite"
-    if not bool(row.any()):
-        return "nothing but zeros"
-    return None
+def _finite(outputs: Mapping[str, Tensor]) -> bool:
+    return all(bool(torch.isfinite(value).all()) for value in outputs.values())

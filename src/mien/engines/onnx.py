@@ -6,13 +6,15 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
+import numpy.typing as npt
 import onnxruntime as ort
 import torch
 from torch import Tensor
 
 from mien.engines.protocol import Port
-from mien.errors import EngineUnavailable, InvalidOption
+from mien.errors import EngineError, EngineUnavailable, InvalidOption
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,14 @@ class OnnxEngine:
         self.model = model
         self._read = read
         self._threads = threads
-        self._session, fault = _open(read(), PROVIDERS[provider][0], threads, optimise)
+        weights = read()
+        try:
+            self._session, fault = _open(weights, PROVIDERS[provider][0], threads, optimise)
+        except Exception as error:  # ONNX Runtime's own errors share no base
+            raise EngineError(
+                f"Network {model!r} could not be opened by ONNX Runtime {ort.__version__}: {error}",
+                model=model,
+            ) from error
         if fault is not None:
             refusal = EngineUnavailable(model=model, provider=provider, reason=fault)
             if not allow_fallback:
@@ -83,18 +92,25 @@ class OnnxEngine:
         }
         size = len(next(iter(feeds.values())))
         if self._one_by_one and size != 1:
-            runs = [
-                self._session.run(self._names, {k: v[i : i + 1] for k, v in feeds.items()})
-                for i in range(size)
-            ]
+            runs = [self._run({k: v[i : i + 1] for k, v in feeds.items()}) for i in range(size)]
             columns = [
                 torch.cat([torch.from_numpy(value) for value in column])
                 for column in zip(*runs, strict=True)
             ]
         else:
-            columns = [torch.from_numpy(v) for v in self._session.run(self._names, feeds)]
+            columns = [torch.from_numpy(v) for v in self._run(feeds)]
         device = next(iter(inputs.values())).device
         return {k: v.to(device) for k, v in zip(self._names, columns, strict=True)}
+
+    def _run(self, feeds: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        try:
+            values: list[npt.NDArray[Any]] = self._session.run(self._names, feeds)
+        except Exception as error:  # ONNX Runtime's own errors share no base
+            raise EngineError(
+                f"Network {self.model!r} could not be run on {self.provider!r}: {error}",
+                model=self.model,
+            ) from error
+        return values
 
     def safer(self) -> OnnxEngine:
         """Return the network on the CPU, with the graph as it was written, unoptimised."""

@@ -21,9 +21,10 @@ def fit_similarity(source: Tensor, target: Tensor) -> Tensor:
     Points that all coincide have no direction: the result is then a pure shift.
     """
     source, target = torch.broadcast_tensors(source, target)
+    dtype, source, target = source.dtype, source.double(), target.double()
     source_mean = source.mean(dim=-2, keepdim=True)
     target_mean = target.mean(dim=-2, keepdim=True)
-    s, t = (source - source_mean).double(), (target - target_mean).double()
+    s, t = source - source_mean, target - target_mean
     energy = s.square().sum(dim=(-2, -1))
     along = (s * t).sum(dim=(-2, -1))
     across = (s[..., 0] * t[..., 1] - s[..., 1] * t[..., 0]).sum(dim=-1)
@@ -32,8 +33,8 @@ def fit_similarity(source: Tensor, target: Tensor) -> Tensor:
     a = torch.where(still, torch.ones_like(along), along / energy)
     b = torch.where(still, torch.zeros_like(across), across / energy)
     linear = torch.stack([torch.stack([a, -b], dim=-1), torch.stack([b, a], dim=-1)], dim=-2)
-    shift = target_mean.double() - source_mean.double() @ linear.transpose(-1, -2)
-    return torch.cat([linear, shift.transpose(-1, -2)], dim=-1).to(source.dtype)
+    shift = target_mean - source_mean @ linear.transpose(-1, -2)
+    return torch.cat([linear, shift.transpose(-1, -2)], dim=-1).to(dtype)
 
 
 def invert(matrices: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
 from torch import Tensor
 
@@ -30,6 +31,19 @@ FORMATS: Mapping[str, str] = MappingProxyType(
 """Formats that can be written, by suffix."""
 
 LOSSY_QUALITY = 95
+
+UPRIGHT: Mapping[Any, Image.Transpose] = MappingProxyType(
+    {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_90,
+    }
+)
+"""What undoes each EXIF orientation (EXIF 2.32, tag 274)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,9 +140,11 @@ def write_picture(path: Path, picture: Picture, *, xmp: bytes | None) -> None:
         options |= {"xmp": xmp or b"", "quality": LOSSY_QUALITY}
     if kind == "JPEG":
         options["subsampling"] = 0
+    encoded = BytesIO()  # Pillow does not notice when a disk takes less than it was given
     try:
+        image.save(encoded, kind, **options)
         with whole_file(path) as file:
-            image.save(file, kind, **options)
+            file.write(encoded.getbuffer())
     except (OSError, ValueError) as error:
         what = getattr(error, "strerror", None) or str(error)
         raise PictureUnwritable(
@@ -146,14 +162,15 @@ def _png_text(xmp: bytes | None) -> PngInfo:
 def _from_pil(image: Image.Image, *, name: str, path: Path | None = None) -> Picture:
     profile = image.info.get("icc_profile")
     transparent = "transparency" in image.info
-    upright = ImageOps.exif_transpose(image)
+    turn = UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation))
+    upright = image if turn is None else image.transpose(turn)
     mode = upright.mode
     if mode.startswith("I;16"):
         pixels = (np.asarray(upright) >> 8).astype(np.uint8)
         return _from_array(pixels, name=name, path=path)
     if mode in ("I", "F"):
         raise PictureUnreadable(
-            f"{name} has {mode!r} pixels (32 bits per channel), which mien does not read; "
+            f"{path or name} has {mode!r} pixels (32 bits per channel), which mien does not read; "
             "convert it to 8 or 16 bits.",
             path=path,
         )
@@ -182,7 +199,7 @@ def _from_array(
             path=path,
         )
     alpha = np.ascontiguousarray(pixels[..., 3]) if pixels.shape[2] == 4 else None
-    rgb = torch.from_numpy(np.ascontiguousarray(pixels[..., :3]))
+    rgb = torch.from_numpy(np.require(pixels[..., :3], requirements=["C", "W"]))
     return Picture(Frame(rgb), name=name, path=path, alpha=alpha, profile=profile)
 
 
@@ -190,7 +207,7 @@ def _from_tensor(pixels: Tensor) -> Picture:
     if pixels.dtype == torch.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3:
         if 0 not in pixels.shape:
             return Picture(Frame(pixels.contiguous()), name="the tensor")
-    elif pixels.device.type == "cpu" and not pixels.requires_grad:
+    elif pixels.device.type == "cpu" and pixels.dtype == torch.uint8:
         return _from_array(pixels.numpy(), name="the tensor")
     raise PictureUnreadable(
         f"The tensor is {pixels.dtype} {tuple(pixels.shape)}; give uint8 (H, W, 3), RGB."

@@ -8,20 +8,23 @@ own folder may add more and is looked at first.
 from __future__ import annotations
 
 import hashlib
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
-from mien.errors import CardInvalid, UnknownModel, WeightsCorrupt, WeightsMissing
+from pydantic import SkipValidation, TypeAdapter, ValidationError, with_config
+from pydantic_core import ErrorDetails
+
+from mien.errors import CardInvalid, InvalidOption, UnknownModel, WeightsCorrupt, WeightsMissing
 from mien.models.contracts import (
     Contract,
     DetectorContract,
     EmbedderContract,
     MeshContract,
-    PixelFormat,
     SwapperContract,
 )
 
@@ -38,9 +41,8 @@ CONTRACTS: Mapping[str, type[Contract]] = MappingProxyType(
 )
 SHIPPED = Path(__file__).parent.parent / "weights"
 
-T = TypeVar("T")
 
-
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """One network: what a user must know before running it."""
@@ -62,11 +64,14 @@ class Card:
     """Whether commercial use is allowed by the licence and by the training data's terms."""
 
     origin: str
-    notice: Path | None
+    notice: Path | None = None
     """Licence or notice text that travels with the file."""
 
-    contract: Contract
-    measured: Mapping[str, Any]
+    contract: SkipValidation[Contract]
+    """What the network expects and returns; which kind depends on ``role``."""
+
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    """What was found out about it, in words and numbers."""
 
     @property
     def present(self) -> bool:
@@ -93,7 +98,7 @@ class Card:
                 model=self.name,
             ) from error
         found = hashlib.sha256(content).hexdigest()
-        if found != self.sha256:
+        if found != self.sha256 or len(content) != self.size:
             raise WeightsCorrupt(
                 f"{self.file} is damaged or is another file: {len(content)} bytes with sha256 "
                 f"{found[:16]}…, expected {self.size} bytes with {self.sha256[:16]}…. "
@@ -107,9 +112,12 @@ class Catalogue:
     """All known networks by name.
 
     ``folder`` holds the user's own cards; one with a shipped network's name takes its place.
+    Raises InvalidOption when the folder is not there, CardInvalid for a faulty card.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
+        if folder is not None and not folder.is_dir():
+            raise InvalidOption("models", str(folder), "a folder that is there")
         self._cards: dict[str, Card] = {}
         for place in (SHIPPED, folder):
             if place is not None:
@@ -136,36 +144,34 @@ def read_card(path: Path) -> Card:
     """Return the card in the TOML file ``path``; raises CardInvalid, which names the fault."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        role = table["role"]
-        if role not in CONTRACTS:
-            raise ValueError(f"role {role!r} is unknown; allowed: {', '.join(CONTRACTS)}")
-        table["contract"] = _contract(CONTRACTS[role], table["contract"])
-        table["file"] = path.parent / table["file"]
-        notice = table.get("notice")
-        table["notice"] = path.parent / notice if notice else None
-        table["measured"] = MappingProxyType(table.get("measured", {}))
-        return _build(Card, table)
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
-        fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise CardInvalid(
-            f"The model card {path} is not valid: {fault}.", model=path.stem
-        ) from None
+        return _card(table, path.parent)
+    except ValidationError as error:
+        fault = "; ".join(map(_describe, error.errors()))
+    except (OSError, ValueError, TypeError) as error:
+        fault = str(error)
+    raise CardInvalid(f"The model card {path} is not valid: {fault}.", model=path.stem)
 
 
-def _contract(kind: type[Contract], table: dict[str, Any]) -> Contract:
-    table = {key: _frozen(value) for key, value in table.items() if key != "pixels"} | {
-        "pixels": _build(PixelFormat, {k: _frozen(v) for k, v in table["pixels"].items()})
-    }
-    return _build(kind, table)
+def _describe(fault: ErrorDetails) -> str:
+    where, found = ".".join(map(str, fault["loc"])), fault["input"]
+    shown = "" if isinstance(found, dict) else f", not {found!r}"
+    return f"{where}: {fault['msg']}{shown}"
 
 
-def _build(kind: type[T], table: dict[str, Any]) -> T:
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    if unknown := sorted(set(table) - known):
-        raise ValueError(f"unknown keys {', '.join(unknown)}")
-    return kind(**table)
+def _card(table: dict[str, Any], folder: Path) -> Card:
+    role = str(table.get("role"))
+    if role not in CONTRACTS:
+        raise ValueError(f"role {role!r} is unknown; allowed: {', '.join(CONTRACTS)}")
+    contract = _checked(CONTRACTS[role], table.pop("contract", {}))
+    card: Card = _checked(Card, table | {"contract": None})
+    return replace(
+        card,
+        contract=contract,
+        file=folder / card.file,
+        notice=folder / card.notice if card.notice else None,
+    )
 
 
-def _frozen(value: Any) -> Any:
-    """Turn TOML's lists into tuples, at every depth."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def _checked(kind: Any, table: Any) -> Any:
+    """Build a dataclass of a TOML table; every value must have the type of its field."""
+    return TypeAdapter(kind).validate_json(json.dumps(table), strict=True)

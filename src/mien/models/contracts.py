@@ -6,13 +6,17 @@ the catalogue needs no torch.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from pydantic import with_config
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PixelFormat:
     """How a network wants its pixels, starting from RGB in [0, 1], (N, 3, H, W)."""
@@ -35,8 +39,11 @@ class PixelFormat:
     def __post_init__(self) -> None:
         if self.order not in ("RGB", "BGR") or self.layout not in ("NCHW", "NHWC"):
             raise ValueError(f"order {self.order!r} or layout {self.layout!r} is unknown")
-        if self.high <= self.low or min(self.std) <= 0 or len(self.mean) != 3:
-            raise ValueError("low..high, mean or std make no pixel format")
+        if len(self.mean) != 3 or len(self.std) != 3:
+            raise ValueError("mean and std must have three values each")
+        numbers = (self.low, self.high, *self.mean, *self.std)
+        if not all(map(math.isfinite, numbers)) or self.high <= self.low or min(self.std) <= 0:
+            raise ValueError("low < high and std > 0 must hold, and mean be finite")
 
     def encode(self, pixels: Tensor) -> Tensor:
         """Return RGB pixels (N, 3, H, W), float in [0, 1] or uint8, as the network wants them.
@@ -79,6 +86,7 @@ class PixelFormat:
         return mean, std
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectorContract:
     """A face detector over a whole picture of any size."""
@@ -104,6 +112,7 @@ class DetectorContract:
     """Side, in input pixels, of the smallest face it finds reliably (measured, see the card)."""
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshContract:
     """A network that places the 468 points of the MediaPipe face mesh in an aligned crop."""
@@ -128,6 +137,7 @@ class MeshContract:
     """Where those means lie relative to the template's own points, in template pixels."""
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderContract:
     """A network that maps an aligned face to a direction in identity space."""
@@ -142,6 +152,7 @@ class EmbedderContract:
     """Cosine above which two embeddings count as one person (the authors' threshold)."""
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapperContract:
     """A network that gives an aligned face another identity."""

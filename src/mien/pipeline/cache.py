@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -12,9 +14,16 @@ import torch
 from cachetools import LRUCache
 from torch import Tensor
 
+from mien.errors import InvalidOption
 from mien.media.atomic import whole_file
 
 log = logging.getLogger(__name__)
+
+SUFFIX = ".f32"
+"""Files on disk hold a sha256 and, after it, the numbers: float32, little endian."""
+
+CHECKSUM = 32
+"""Bytes of the sha256."""
 
 
 class EmbeddingCache:
@@ -26,6 +35,8 @@ class EmbeddingCache:
     """
 
     def __init__(self, size: int = 100, folder: Path | None = None) -> None:
+        if size < 0:
+            raise InvalidOption("cache_size", size, "0 or more")
         self.size, self.folder = size, folder
         self._memory: LRUCache[str, Tensor] = LRUCache(size)
         self._lock = Lock()
@@ -36,7 +47,7 @@ class EmbeddingCache:
         with self._lock:
             found = self._memory.get(key)
         if found is None and self.folder is not None:
-            found = self._load(self.folder / f"{key}.npy")
+            found = self._load(self.folder / f"{key}{SUFFIX}")
             if found is not None:
                 self._remember(key, found)
         return found
@@ -46,7 +57,7 @@ class EmbeddingCache:
         key = _key(picture, networks)
         self._remember(key, embedding)
         if self.folder is not None:
-            self._store(self.folder / f"{key}.npy", embedding)
+            self._store(self.folder / f"{key}{SUFFIX}", embedding)
 
     def __len__(self) -> int:
         return len(self._memory)
@@ -58,30 +69,36 @@ class EmbeddingCache:
 
     def _load(self, path: Path) -> Tensor | None:
         try:
-            values = np.load(path, allow_pickle=False)
+            content = path.read_bytes()
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, EOFError) as error:
+        except OSError as error:
             log.warning("The cached embedding %s cannot be read and is made anew: %s", path, error)
             return None
-        if values.dtype != np.float32 or values.ndim != 1 or abs(np.linalg.norm(values) - 1) > 1e-3:
+        checksum, numbers = content[:CHECKSUM], content[CHECKSUM:]
+        if hashlib.sha256(numbers).digest() != checksum:
             log.warning("The cached embedding %s is damaged and is made anew.", path)
             return None
-        path.touch()
-        return torch.from_numpy(values)
+        with suppress(OSError):
+            os.utime(path)  # the oldest are removed first
+        return torch.from_numpy(np.frombuffer(numbers, "<f4").astype(np.float32))
 
     def _store(self, path: Path, embedding: Tensor) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with whole_file(path) as file:
-                np.save(file, embedding.cpu().numpy())
-            newest_first = sorted(
-                path.parent.glob("*.npy"), key=lambda p: p.stat().st_mtime_ns, reverse=True
-            )
-            for old in newest_first[self.size :]:
-                old.unlink(missing_ok=True)
+                numbers = embedding.cpu().numpy().astype("<f4").tobytes()
+                file.write(hashlib.sha256(numbers).digest() + numbers)
         except OSError as error:
             log.warning("The embedding could not be kept at %s: %s", path, error)
+            return
+        ages: list[tuple[int, Path]] = []
+        for kept in path.parent.glob(f"*{SUFFIX}"):
+            with suppress(OSError):  # another process may have removed it
+                ages.append((kept.stat().st_mtime_ns, kept))
+        for _, old in sorted(ages, reverse=True)[self.size :]:
+            with suppress(OSError):
+                old.unlink()
 
 
 def _key(picture: str, networks: str) -> str:

@@ -96,8 +96,8 @@ class Pipeline:
         """Return ``pixels`` with the swapped crops in the place of the crops."""
         patch = swapped.pixels
         with watch("mask"):
-            outline = targets.points if targets.mesh is None else targets.mesh[..., :2]
-            mask = face_mask(apply(crops.matrices, outline), crops.size)
+            assert targets.mesh is not None  # the finder places it
+            mask = face_mask(apply(crops.matrices, targets.mesh[..., :2]), crops.size)
         with watch("blend"):
             if self.color_match:
                 patch = match_color(patch, crops.pixels, mask)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.engines import Engine
-from mien.errors import BadOutput
+from mien.engines import Engine, run_finite
 from mien.models import DetectorContract
 from mien.stages.heads import HEADS, tiles
 from mien.types import Faces
@@ -66,38 +67,49 @@ class Detector:
         multiple = self.contract.multiple
         below, right = -height % multiple, -width % multiple
         values = self.contract.pixels.encode(functional.pad(planes, (0, right, 0, below)))
-        outputs = self.engine({self.contract.input: values})
+        outputs = run_finite(self.engine, {self.contract.input: values})
         boxes, points, scores = self._head(outputs, self.contract, height + below, width + right)
-        if not bool(torch.isfinite(scores).all()):
-            raise BadOutput(
-                model=self.engine.model,
-                provider=self.engine.provider,
-                reason="scores that are not finite",
-            )
         kept = scores[0] >= min_score
         corner = boxes.new_tensor([left, top])
         return boxes[0, kept] + corner.repeat(2), points[0, kept] + corner, scores[0, kept]
 
 
-def suppress(boxes: Tensor, scores: Tensor, overlap: float) -> Tensor:
+def suppress(
+    boxes: Tensor,
+    scores: Tensor,
+    limit: float,
+    overlap: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> Tensor:
     """Return the indices of the boxes (K, 4) that survive greedy suppression, best first.
 
-    A box goes when a better one overlaps it by more than ``overlap`` in intersection over union.
+    A box goes when a better one overlaps it by more than ``limit``, in intersection over union
+    unless another measure of ``overlap`` is given.
     """
     order = scores.argsort(descending=True, stable=True)
-    shared = intersection_over_union(boxes[order], boxes[order])
+    shared = (overlap or intersection_over_union)(boxes[order], boxes[order])
     alive = torch.ones(len(order), dtype=torch.bool, device=boxes.device)
     for i in range(len(order)):
         if alive[i]:
-            alive[i + 1 :] &= shared[i, i + 1 :] <= overlap
+            alive[i + 1 :] &= shared[i, i + 1 :] <= limit
     return order[alive]
 
 
 def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
     """Return the overlaps (A, B), 0 to 1, of boxes (A, 4) with boxes (B, 4)."""
+    shared = _intersection(a, b)
+    return shared / (_area(a)[:, None] + _area(b) - shared).clamp_min(1e-9)
+
+
+def intersection_over_smaller(a: Tensor, b: Tensor) -> Tensor:
+    """Return which share (A, B), 0 to 1, of the smaller of two boxes lies in the other."""
+    return _intersection(a, b) / torch.minimum(_area(a)[:, None], _area(b)).clamp_min(1e-9)
+
+
+def _intersection(a: Tensor, b: Tensor) -> Tensor:
     low = torch.maximum(a[:, None, :2], b[None, :, :2])
     high = torch.minimum(a[:, None, 2:], b[None, :, 2:])
-    shared = (high - low).clamp_min(0).prod(dim=-1)
-    area_a = (a[:, 2:] - a[:, :2]).prod(dim=-1)
-    area_b = (b[:, 2:] - b[:, :2]).prod(dim=-1)
-    return shared / (area_a[:, None] + area_b[None] - shared).clamp_min(1e-9)
+    return (high - low).clamp_min(0).prod(dim=-1)
+
+
+def _area(boxes: Tensor) -> Tensor:
+    return (boxes[:, 2:] - boxes[:, :2]).prod(dim=-1)

@@ -30,7 +30,7 @@ def yunet(
     """
     boxes, points, scores = [], [], []
     for stride in contract.strides:
-        cells = _cells(height // stride, width // stride)
+        cells = _cells(height // stride, width // stride).to(outputs[f"bbox_{stride}"].device)
         box, five = outputs[f"bbox_{stride}"], outputs[f"kps_{stride}"]
         centre = (cells + box[..., :2]) * stride
         half = box[..., 2:].exp() * (stride / 2)
@@ -45,10 +45,10 @@ def retinaface(
     outputs: Mapping[str, Tensor], contract: DetectorContract, height: int, width: int
 ) -> Decoded:
     """Decode RetinaFace (Deng et al., 2020): offsets from prior boxes, as in SSD."""
-    priors = _priors(contract.strides, contract.anchors, height, width)
+    loc = outputs["loc"]
+    priors = _priors(contract.strides, contract.anchors, height, width).to(loc.device)
     centre, side = priors[:, :2], priors[:, 2:]
     near, far = contract.variances
-    loc = outputs["loc"]
     middle = centre + loc[..., :2] * near * side
     half = side * (loc[..., 2:] * far).exp() / 2
     five = outputs["landmarks"].unflatten(-1, (5, 2))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
+import torch
 from torch import Tensor
 
-from mien.engines import Engine, image_fault, run_guarded
+from mien.engines import Engine, run_guarded
 from mien.errors import SpaceMismatch, TemplateMismatch
 from mien.models import SwapperContract
 from mien.types import Crops
+
+FLAT = 2 / 255
+"""A picture is blank if no channel's standard deviation reaches this; faces have ten times more."""
 
 
 class FaceSwap:
@@ -33,18 +37,24 @@ class FaceSwap:
         if space != contract.space:
             raise SpaceMismatch(expected=contract.space, found=space)
         pixels = contract.pixels.encode(crops.pixels)
-        check = partial(
-            image_fault,
-            shape=tuple(pixels.shape[1:]),
-            span=contract.pixels.high - contract.pixels.low,
-        )
         raw, faults = run_guarded(
             self.engine,
             {contract.target: pixels, contract.source: embeddings},
             output=contract.output,
-            check=check,
+            check=partial(self._fault, shape=tuple(pixels.shape[1:])),
         )
-        if all(faults):
-            return crops, faults
-        swapped = contract.pixels.decode(raw).clamp(0, 1)
+        swapped = torch.zeros_like(crops.pixels)
+        if raw is not None:
+            good = [i for i, fault in enumerate(faults) if not fault]
+            swapped[good] = contract.pixels.decode(raw[good]).clamp(0, 1)
         return Crops(swapped, crops.matrices, crops.template), faults
+
+    def _fault(self, row: Tensor, shape: tuple[int, ...]) -> str | None:
+        """Say why ``row`` cannot be a picture of ``shape``, or None."""
+        if tuple(row.shape) != shape:
+            return f"shape {tuple(row.shape)} instead of {shape}"
+        if not bool(torch.isfinite(row).all()):
+            return "values that are not finite"
+        # what counts is the picture that would be shown: values beyond its range are one colour
+        shown = self.contract.pixels.decode(row[None])[0].clamp(0, 1)
+        return "one flat colour" if float(shown.flatten(1).std(dim=1).amax()) < FLAT else None

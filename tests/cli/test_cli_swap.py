@@ -1,0 +1,243 @@
+"""``mien swap``: what it prints and writes, and what it will not do for lack of sense or a face."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import CONSENT
+from pictures import landscape, names, pair, stranger
+
+from mien.media import read_picture
+
+ROOT = Path(__file__).parents[2]
+MAIN = "import sys; from mien.cli.app import run; sys.exit(run(sys.argv[1:]))"
+NAMES = ["retinaface", "yunet", "facemesh", "sface", "starter"]
+
+
+# Success
+
+
+def test_a_swap_prints_a_line_and_writes_the_file(mien_, tmp_path, portraits, load):
+    out = tmp_path / "out.png"
+    code, printed, errors = mien_(
+        "swap", portraits["dev"], portraits["ben"], "-o", out, "--consent", CONSENT
+    )
+    assert (code, errors) == (0, "")
+    assert re.fullmatch(
+        rf"{re.escape(str(out))}: 1 face swapped in \d+ ms; consent c-[0-9a-f]+\n", printed
+    )
+    new, old = read_picture(out).frame.pixels.numpy(), load("ben")
+    changed = (new != old).any(axis=2)
+    assert 0.02 < changed.mean() < 0.6
+    assert names(tmp_path) == ["out.png"]
+
+
+def test_the_report_says_what_happened(mien_, loaded, tmp_path, people, swapper, load):
+    out, target = tmp_path / "out.webp", pair(load, tmp_path / "two.png")
+    code, printed, errors = mien_(
+        *("swap", people["dev"], target, "-o", out, "--consent", CONSENT, "--json", "--all")
+    )
+    assert (code, errors) == (0, "")
+    report = json.loads(printed)
+    assert report["output"] == str(out)
+    assert report["model"] == "starter"
+    assert report["providers"] == dict.fromkeys(["yunet", "facemesh", "sface", "starter"], "cpu")
+    assert report["consent"] == swapper.ledger.find([read_picture(people["dev"]).digest]).id
+    assert (report["swapped"], report["faults"], report["outliers"]) == ([0, 1], [], [])
+    first, second = report["faces"]
+    for number, face in enumerate((first, second)):
+        left, top, right, bottom = face["box"]
+        assert face["index"] == number
+        assert left < right
+        assert top < bottom
+        assert 0.5 <= face["score"] <= 1
+        assert len(face["points"]) == 5
+        for x, y in face["points"]:
+            assert left < x < right
+            assert top < y < bottom
+    assert first["box"][2] <= 240 <= second["box"][0]  # the larger portrait is the left one
+    times = report["milliseconds"]
+    stages = times.pop("stages")
+    assert set(times) == {"load", "identity", "swap", "write"}
+    assert list(stages) == ["detect", "landmark", "align", "swap", "mask", "blend"]
+    assert all(time >= 0 for time in [*times.values(), *stages.values()])
+    assert out.is_file()
+
+
+def test_only_the_largest_face_is_swapped_unless_told(mien_, loaded, tmp_path, people, load):
+    target, out = pair(load, tmp_path / "two.png"), tmp_path / "out.png"
+    code, printed, _ = mien_("swap", people["dev"], target, "-o", out, "--consent", CONSENT)
+    assert (code, "1 face swapped" in printed) == (0, True)
+    before, after = (read_picture(path).frame.pixels.numpy() for path in (target, out))
+    assert (after[:, :240] != before[:, :240]).any()
+    assert np.array_equal(after[:, 240:], before[:, 240:])
+
+
+def test_all_faces_are_swapped_when_told(mien_, loaded, tmp_path, people, load):
+    target, out = pair(load, tmp_path / "two.png"), tmp_path / "out.png"
+    code, printed, _ = mien_(
+        "swap", people["dev"], target, "-o", out, "--consent", CONSENT, "--all"
+    )
+    assert (code, "2 of 2 faces swapped" in printed) == (0, True)
+    before, after = (read_picture(path).frame.pixels.numpy() for path in (target, out))
+    assert (after[:, :240] != before[:, :240]).any()
+    assert (after[:, 240:] != before[:, 240:]).any()
+
+
+def test_quiet_prints_nothing(mien_, loaded, tmp_path, people):
+    out = tmp_path / "out.jpg"
+    command = ("swap", people["dev"], people["ben"], "-o", out, "--consent", CONSENT, "-q")
+    assert mien_(*command) == (0, "", "")
+    assert out.is_file()
+
+
+def test_options_reach_the_swapper(mien_, built, tmp_path, people):
+    mien_(
+        *("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg"),
+        *("--blend", "poisson", "--no-color-match", "--model", "m", "--detector", "retinaface"),
+        *("--provider", "cuda", "--allow-fallback", "--threads", "3", "--models", tmp_path),
+    )
+    mien_("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg")
+    given, default = built
+    assert given == {
+        "blend": "poisson",
+        "color_match": False,
+        "model": "m",
+        "detector": "retinaface",
+        "provider": "cuda",
+        "allow_fallback": True,
+        "threads": 3,
+        "models": tmp_path,
+    }
+    assert default == {
+        "blend": "alpha",
+        "color_match": True,
+        "model": "starter",
+        "detector": "yunet",
+        "provider": "cpu",
+        "allow_fallback": False,
+        "threads": None,
+        "models": None,
+    }
+
+
+def test_several_pictures_of_the_person_and_one_of_another(mien_, loaded, tmp_path, people):
+    stranger(people, tmp_path / "dev2.png", "dev")
+    code, printed, _ = mien_(
+        *("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg", "--json"),
+        *("--also", tmp_path / "dev2.png", "--also", people["mei"], "--consent", CONSENT),
+    )
+    assert code == 0
+    assert json.loads(printed)["outliers"] == ["mei.png"]
+
+
+def test_odd_names_are_taken(mien_, loaded, tmp_path, people, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source, target, out = "-source 'q\".png", "-100% 顔 жук 🎉.png", "-out %s.png"
+    shutil.copy(people["dev"], source)
+    shutil.copy(people["ben"], target)
+    code, printed, _ = mien_("swap", "-o", out, "--consent", CONSENT, "--", source, target)
+    assert code == 0
+    assert printed.startswith(f"{out}: 1 face swapped")
+    assert sorted([source, target, out]) == names(tmp_path)
+
+
+# Usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["swap"], "source"),
+        (["swap", "a.jpg"], "target"),
+        (["swap", "a.jpg", "b.jpg"], "--output"),
+        (["swap", "a.jpg", "b.jpg", "-o", "c.jpg", "--colour", "blue"], "--colour"),
+        (["swap", "a.jpg", "b.jpg", "-o", "c.jpg", "--strength", "much"], "--strength"),
+        (["swap", "a.jpg", "b.jpg", "-o", "c.jpg", "--blend", "glue"], "--blend"),
+        (["swap", "a.jpg", "b.jpg", "-o", "c.jpg", "--threads", "0"], "--threads"),
+        (["faces"], "picture"),
+        (["models", "show"], "name"),
+        (["models", "show", "nobody"], "nobody"),
+        (["swop"], "swop"),
+        (["--colour"], "--colour"),
+    ],
+)
+def test_wrong_usage_is_two_and_names_the_fault(mien_, tmp_path, monkeypatch, arguments, fault):
+    monkeypatch.chdir(tmp_path)
+    code, printed, errors = mien_(*arguments)
+    assert (code, printed) == (2, "")
+    assert errors.startswith("mien: ")
+    assert fault in errors.lower()
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--model", "nobody"], "Known: starter"),
+        (["--model", "yunet"], "Known: starter"),
+        (["--detector", "nobody"], "Known: retinaface, yunet"),
+        (["--provider", "gpu"], "cpu, cuda"),
+    ],
+)
+def test_unknown_names_list_the_known_ones(mien_, tmp_path, people, options, fault):
+    out = tmp_path / "out.jpg"
+    code, printed, errors = mien_("swap", people["dev"], people["ben"], "-o", out, *options)
+    assert (code, printed) == (2, "")
+    assert fault in errors
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("strength", ["2", "-0.1", "nan"])
+def test_a_strength_beyond_one_is_refused(mien_, loaded, tmp_path, people, strength):
+    code, printed, errors = mien_(
+        *("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg"),
+        *("--consent", CONSENT, "--strength", strength),
+    )
+    assert (code, printed) == (2, "")
+    assert "0 to 1" in errors
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("which", ["source", "target", "also"])
+@pytest.mark.parametrize("spelling", ["the same", "another", "link"])
+def test_no_input_is_overwritten(mien_, built, tmp_path, people, which, spelling):
+    paths = {}
+    for role, name in {"source": "dev", "target": "ben", "also": "dev"}.items():
+        paths[role] = tmp_path / f"{role}.png"
+        shutil.copy(people[name], paths[role])
+    contents = {path: path.read_bytes() for path in paths.values()}
+    out = paths[which]
+    if spelling == "another":
+        out = tmp_path / ".." / tmp_path.name / out.name
+    elif spelling == "link":
+        (tmp_path / "link.png").symlink_to(out)
+        out = tmp_path / "link.png"
+    code, printed, errors = mien_(
+        *("swap", paths["source"], paths["target"], "--also", paths["also"], "-o", out),
+        *("--consent", CONSENT),
+    )
+    assert (code, printed, built) == (2, "", [])
+    assert which.lower() in errors.lower()
+    assert {path: path.read_bytes() for path in contents} == contents
+
+
+# No face
+
+
+@pytest.mark.parametrize("which", ["source", "target"])
+def test_a_picture_without_a_face_is_three(mien_, loaded, tmp_path, people, which):
+    paths = {"source": people["dev"], "target": people["ben"]}
+    paths[which] = landscape(tmp_path / "hills.png")
+    out = tmp_path / "out.jpg"
+    code, printed, errors = mien_(
+        "swap", paths["source"], paths["target"], "-o", out, "--consent", CONSENT
+    )
+    assert (code, printed) == (3, "")
+    assert "No face was found in hills.png" in errors
+    assert names(tmp_path) == ["hills.png"]
