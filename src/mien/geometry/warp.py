@@ -20,6 +20,9 @@ from mien.geometry.similarity import apply, invert, scales
 MARGIN = 2
 """Pixels of the resized source kept around what the grid touches: the reach of the filters."""
 
+BAND = 256
+"""Rows pasted at a time: what is worked on stays in the cache, and memory small."""
+
 
 class Rectangle(NamedTuple):
     """Pixels ``left`` to ``right`` - 1 and ``top`` to ``bottom`` - 1 of a frame."""
@@ -82,14 +85,16 @@ def paste(pixels: Tensor, patches: Tensor, matrices: Tensor) -> Tensor:
             continue
         inside = patch[:, support.top : support.bottom, support.left : support.right]
         source, to_source = _resize(inside[None], 1.0 / float(scales(matrix)))
-        # destination pixel -> frame -> patch -> its part that is not empty -> the resized part
-        corner = matrix.new_tensor([[1, 0, left], [0, 1, top], [0, 0, 1]])
         shifted = matrix - matrix.new_tensor([[0, 0, support.left], [0, 0, support.top]])
-        grid = to_source @ _square(shifted) @ corner
-        laid = sample(source, grid, bottom - top, right - left, outside="zeros")[0]
-        under = result[top:bottom, left:right].permute(2, 0, 1)
-        over = torch.addcmul(laid[:3] * 255, 1 - laid[3:], under.float())
-        under.copy_(over.round_().clamp_(0, 255))
+        for first in range(top, bottom, BAND):
+            last = min(first + BAND, bottom)
+            # destination pixel -> frame -> patch -> its part that is not empty, resized
+            corner = matrix.new_tensor([[1, 0, left], [0, 1, first], [0, 0, 1]])
+            grid = to_source @ _square(shifted) @ corner
+            laid = sample(source, grid, last - first, right - left, outside="zeros")[0]
+            under = result[first:last, left:right].permute(2, 0, 1)
+            over = torch.addcmul(laid[:3] * 255, 1 - laid[3:], under.float())
+            under.copy_(over.round_().clamp_(0, 255))
     return result
 
 

@@ -98,5 +98,6 @@ def _pieces(length: int, side: int, overlap: int) -> list[tuple[int, int]]:
     if length <= side:
         return [(0, length)]
     count = -(-(length - overlap) // (side - overlap))
-    starts = [round(i * (length - side) / (count - 1)) for i in range(count)]
-    return [(start, start + side) for start in starts]
+    each = -(-(length + (count - 1) * overlap) // count)  # no larger than they need be
+    starts = [round(i * (length - each) / (count - 1)) for i in range(count)]
+    return [(start, start + each) for start in starts]
