@@ -244,7 +244,7 @@ def test_tiles_of_the_real_size():
         picture(200, 1700, *centres), side=1700, min_score=0.5
     )
     # two tiles that share 8 x 20 columns: (1700 + 160) / 2 each, padded to a multiple of 32
-    assert 1700 > detect.TILE
+    assert detect.TILE < 1700
     assert [values.shape[-1] for values in seen] == [960, 960]
     found = sorted(middles(faces).tolist())
     np.testing.assert_allclose(found, centres, atol=0.05)
