@@ -1,0 +1,83 @@
+"""The tensor code on a GPU gives what it gives on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import CONSENT, scene
+
+from mien.geometry import cut, fit_similarity, paste, template
+from mien.stages.color import match_color
+from mien.stages.mask import face_mask
+from mien.stages.poisson import poisson_blend
+from mien.types import Frame
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
+]
+
+CODE = 1 / 255
+
+
+def oval():
+    """Return the outline of a face in a crop of 128 pixels, (1, 60, 2)."""
+    angle = torch.linspace(0, 6.283, 60)
+    return torch.stack([64 + 40 * angle.cos(), 64 + 52 * angle.sin()], dim=-1)[None]
+
+
+@pytest.fixture(scope="module")
+def parts(load):
+    """A frame with two faces, their matrices, and crops, on the CPU."""
+    frame = torch.cat([scene([load("ben")], 480, 1), scene([load("mei")], 480, 1)], dim=1)
+    points = template("arcface_128").at(300)
+    matrices = fit_similarity(
+        torch.stack([points + 80, points.flip(0) * 0.2 + torch.tensor([700.0, 100.0])]),
+        template("arcface_128").at(128),
+    )
+    return frame, matrices, cut(frame, matrices, 128)
+
+
+def test_cut_and_paste(parts):
+    frame, matrices, crops = parts
+    on_gpu = cut(frame.cuda(), matrices.cuda(), 128)
+    assert on_gpu.is_cuda
+    # the CPU shrinks bytes, and so rounds once more
+    assert float((on_gpu.cpu() - crops).abs().max()) < 1.5 * CODE
+    mask = face_mask(oval().expand(2, -1, -1), 128)[:, None]
+    patches = torch.cat([crops.flip(1) * mask, mask], dim=1)
+    one, other = (
+        paste(frame, patches, matrices),
+        paste(frame.cuda(), patches.cuda(), matrices.cuda()),
+    )
+    assert int((one.int() - other.cpu().int()).abs().max()) <= 1
+
+
+def test_mask_color_and_poisson(parts):
+    crops = parts[2]
+    outline = oval().expand(2, -1, -1)
+    mask = face_mask(outline, 128)
+    assert float((face_mask(outline.cuda(), 128).cpu() - mask).abs().max()) < 1e-4
+    matched = match_color(crops.flip(0), crops, mask)
+    on_gpu = match_color(crops.flip(0).cuda(), crops.cuda(), mask.cuda())
+    assert float((on_gpu.cpu() - matched).abs().max()) < CODE
+    blended = poisson_blend(crops.flip(0), crops, mask)
+    on_gpu = poisson_blend(crops.flip(0).cuda(), crops.cuda(), mask.cuda())
+    assert float((on_gpu.cpu() - blended).abs().max()) < CODE / 2
+
+
+def test_a_frame_on_the_gpu_comes_back_there_and_equal(swapper, load, parts):
+    frame = parts[0]
+    who = swapper.identity(load("dev"), consent=CONSENT)
+    here = swapper._pipeline(Frame(frame), who, faces="all")
+    there = swapper._pipeline(Frame(frame.cuda()), who, faces="all")
+    assert there.frame.pixels.is_cuda
+    assert len(there.chosen) == len(here.chosen) == 2
+    a, b = here.frame.pixels, there.frame.pixels.cpu()
+    changed = (a != frame).any(dim=-1) | (b != frame).any(dim=-1)
+    error = (a[changed].float() - b[changed].float()).square().mean()
+    assert float(10 * torch.log10(255**2 / error)) >= 45
+    boxes = torch.zeros(frame.shape[:2], dtype=torch.bool)
+    for left, top, right, bottom in here.faces.boxes.int().tolist():
+        boxes[max(0, top - 1) : bottom + 3, max(0, left - 1) : right + 3] = True
+    assert torch.equal(a[~boxes], b[~boxes])
