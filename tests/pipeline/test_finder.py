@@ -125,10 +125,12 @@ def test_nothing_is_found_where_nothing_is(find):
 
 
 def test_a_picture_is_searched_at_its_own_size_last():
-    assert looks(100) == [100]
-    assert looks(320) == [320]
-    assert looks(1280) == [320, 1280]
-    assert looks(4000) == [320, 1280, 4000]
+    assert looks(100, 1.0) == [100]
+    assert looks(320, 1.0) == [320]
+    assert looks(1280, 1.0) == [320, 1280]
+    assert looks(4000, 1.0) == [320, 1280, 4000]
+    # a detector that needs faces of 32 pixels sees those of 20 in a larger picture
+    assert looks(1000, 1.6) == [320, 1280, 1600]
 
 
 @pytest.mark.parametrize("quarter", [1, 2, 3])

@@ -179,12 +179,13 @@ def assert_at(faces, centre, scale, atol):
 def test_a_face_is_found_where_it_is(size):
     seen = []
     centre = (61.3, 17.6)
-    faces = Detector(blob_finder(seen), CONTRACT)(picture(*size, centre), side=1000, min_score=0.5)
+    detector = Detector(blob_finder(seen), CONTRACT)
+    faces = detector(picture(*size, centre), side=max(size), min_score=0.5)
     assert_at(faces, centre, 1, atol=0.05)
     assert faces.ids.tolist() == [-1]
     assert faces.ids.dtype == torch.int64
     assert faces.boxes.dtype == faces.points.dtype == faces.scores.dtype == torch.float32
-    # never enlarged, and padded on the right and below only
+    # not resized, and padded on the right and below only
     (values,) = seen
     assert values.shape == (1, 3, -(-size[0] // 32) * 32, -(-size[1] // 32) * 32)
     expected = picture(*size, centre).permute(2, 0, 1).flip(0)

@@ -142,27 +142,28 @@ def test_every_head_is_tested():
 @pytest.mark.parametrize("name", CASES)
 def test_decoder_equals_a_loop(name, size):
     described, make, loop = CASES[name]
-    outputs = make(*size, batch=2, seed=size[1])
+    outputs = make(*size, batch=1, seed=size[1])
     tensors = {key: torch.from_numpy(value).float() for key, value in outputs.items()}
-    boxes, points, scores = HEADS[name](tensors, described, *size)
-    for sample in range(2):
-        expected = loop(outputs, *size, sample)
-        found = (boxes[sample], points[sample], scores[sample])
-        for ours, theirs in zip(found, expected, strict=True):
-            assert ours.shape == theirs.shape
+    every = loop(outputs, *size, 0)
+    for least in (0.0, 0.5, 0.9):
+        found = HEADS[name](tensors, described, *size, least)
+        enough = every[2] >= least
+        assert enough.any()
+        for ours, theirs in zip(found, every, strict=True):
+            assert ours.shape == theirs[enough].shape
             assert ours.dtype == torch.float32
-            np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=2e-3)
+            np.testing.assert_allclose(ours.numpy(), theirs[enough], rtol=1e-4, atol=2e-3)
 
 
 def test_retinaface_counts_begun_cells():
     # 40 is no multiple of 16 or 32: the maps have ceil(40 / stride) cells
     outputs = random_retinaface(40, 72, batch=1, seed=0)
     tensors = {key: torch.from_numpy(value).float() for key, value in outputs.items()}
-    boxes, points, scores = HEADS["retinaface"](tensors, RETINAFACE, 40, 72)
+    boxes, points, scores = HEADS["retinaface"](tensors, RETINAFACE, 40, 72, 0.0)
     expected = loop_retinaface(outputs, 40, 72, 0)
-    np.testing.assert_allclose(boxes[0].numpy(), expected[0], rtol=1e-4, atol=2e-3)
-    np.testing.assert_allclose(points[0].numpy(), expected[1], rtol=1e-4, atol=2e-3)
-    np.testing.assert_allclose(scores[0].numpy(), expected[2], atol=1e-6)
+    np.testing.assert_allclose(boxes.numpy(), expected[0], rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(points.numpy(), expected[1], rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(scores.numpy(), expected[2], atol=1e-6)
 
 
 def test_a_yunet_cell_by_hand():
@@ -176,12 +177,10 @@ def test_a_yunet_cell_by_hand():
     outputs["bbox_16"][0, cell] = torch.tensor([0.25, 0.5, math.log(2), 0])
     outputs["kps_16"][0, cell, 4:6] = torch.tensor([0.5, -0.25])
     outputs["cls_16"][0, cell], outputs["obj_16"][0, cell] = 0.81, 1.0
-    boxes, points, scores = HEADS["yunet"](outputs, YUNET, 64, 96)
-    at = (64 // 8) * (96 // 8) + cell
-    torch.testing.assert_close(boxes[0, at], torch.tensor([20.0, 16.0, 52.0, 32.0]))
-    torch.testing.assert_close(points[0, at, 2], torch.tensor([40.0, 12.0]))
-    assert float(scores[0, at]) == pytest.approx(0.9)
-    assert int(scores.argmax()) == at
+    boxes, points, scores = HEADS["yunet"](outputs, YUNET, 64, 96, 0.5)
+    torch.testing.assert_close(boxes, torch.tensor([[20.0, 16.0, 52.0, 32.0]]))
+    torch.testing.assert_close(points[0, 2], torch.tensor([40.0, 12.0]))
+    assert scores.tolist() == [pytest.approx(0.9)]
 
 
 # ---------------------------------------------------------------- tiles

@@ -14,6 +14,9 @@ from mien.types import Faces
 COARSE = 320
 """Long side of the first look: here a face that overfills the picture is still found."""
 
+SMALLEST = 20
+"""Faces from this many pixels up are found; the last look is as fine as the detector needs."""
+
 STEP = 4
 """Each look is this much finer than the one before; a detector's range of sizes is wider."""
 
@@ -46,8 +49,7 @@ CONTEXT, CLOSE = 3.0, 256
 class FaceFinder:
     """Looks for faces from coarse to fine, and turned if there is none upright.
 
-    Coarse looks find faces that fill the picture, fine ones find small faces: the last look is at
-    the picture's own size, so faces from ``detector.contract.smallest`` pixels up are found.
+    Coarse looks find faces that fill the picture, fine ones find faces down to SMALLEST pixels.
     """
 
     def __init__(self, detector: Detector, landmarker: Landmarker) -> None:
@@ -82,7 +84,7 @@ class FaceFinder:
         found = Faces.none(pixels.device)
         longest = max(pixels.shape[:2])
         smallest = self.detector.contract.smallest
-        for side in looks(longest):
+        for side in looks(longest, smallest / SMALLEST):
             with watch("detect"):
                 guesses = self.detector(pixels, side=side, min_score=GUESS)
                 guesses = _unknown(guesses, found)
@@ -129,14 +131,18 @@ class FaceFinder:
         return faces[[best]][_real(faces, presences)[[best]]]
 
 
-def looks(longest: int) -> list[int]:
-    """Return the long sides at which a picture is searched, coarse to fine, the last its own."""
+def looks(longest: int, finest: float) -> list[int]:
+    """Return the long sides at which a picture is searched, from coarse to ``finest``.
+
+    ``finest`` is relative to the picture's own size.
+    """
+    last = round(longest * finest)
     sides = []
     side = COARSE
-    while side < longest:
+    while side < last:
         sides.append(side)
         side *= STEP
-    return [*sides, longest]
+    return [*sides, last]
 
 
 def _join(parts: list[Faces]) -> Faces:

@@ -30,11 +30,11 @@ class Detector:
     def __call__(self, pixels: Tensor, *, side: int, min_score: float) -> Faces:
         """Return faces scoring at least ``min_score``, best first.
 
-        ``pixels`` is uint8 (H, W, 3); it is searched as if its longer side had ``side`` pixels,
-        and never enlarged. Boxes and points are in pixels of the picture as given.
+        ``pixels`` is uint8 (H, W, 3); it is searched as if its longer side had ``side`` pixels.
+        Boxes and points are in pixels of the picture as given.
         """
         height, width = pixels.shape[:2]
-        scale = min(1.0, side / max(height, width))
+        scale = side / max(height, width)
         rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
         planes = pixels.permute(2, 0, 1)[None]
         if (rows, columns) != (height, width):
@@ -68,10 +68,11 @@ class Detector:
         below, right = -height % multiple, -width % multiple
         values = self.contract.pixels.encode(functional.pad(planes, (0, right, 0, below)))
         outputs = run_finite(self.engine, {self.contract.input: values})
-        boxes, points, scores = self._head(outputs, self.contract, height + below, width + right)
-        kept = scores[0] >= min_score
+        boxes, points, scores = self._head(
+            outputs, self.contract, height + below, width + right, min_score
+        )
         corner = boxes.new_tensor([left, top])
-        return boxes[0, kept] + corner.repeat(2), points[0, kept] + corner, scores[0, kept]
+        return boxes + corner.repeat(2), points + corner, scores
 
 
 def suppress(

@@ -1,7 +1,8 @@
 """Decoders of detectors' raw outputs: from maps of numbers to boxes, points and scores.
 
-Each takes the network's outputs, its contract, and the height and width of the input, and returns
-boxes (N, M, 4), points (N, M, 5, 2) and scores (N, M) in input pixels, M being all cells or priors.
+Each takes the network's outputs for one picture, its contract, the height and width of the input,
+and the least score of interest; it returns boxes (K, 4), points (K, 5, 2) and scores (K,) in input
+pixels. Only the places that score enough are decoded: one in ten thousand of a large picture.
 """
 
 from __future__ import annotations
@@ -17,57 +18,62 @@ from torch import Tensor
 from mien.models import DetectorContract
 
 Decoded = tuple[Tensor, Tensor, Tensor]
-Head = Callable[[Mapping[str, Tensor], DetectorContract, int, int], Decoded]
+Head = Callable[[Mapping[str, Tensor], DetectorContract, int, int, float], Decoded]
 
 
 def yunet(
-    outputs: Mapping[str, Tensor], contract: DetectorContract, height: int, width: int
+    outputs: Mapping[str, Tensor],
+    contract: DetectorContract,
+    height: int,
+    width: int,
+    min_score: float,
 ) -> Decoded:
     """Decode YuNet (Wu, Peng, Yu: "YuNet: a tiny millisecond-level face detector", 2023).
 
     A score is the geometric mean of class and objectness; centres and points are offsets in
     cells, sizes are logarithms of cells.
     """
+    del height
     boxes, points, scores = [], [], []
     for stride in contract.strides:
-        cells = _cells(height // stride, width // stride).to(outputs[f"bbox_{stride}"].device)
-        box, five = outputs[f"bbox_{stride}"], outputs[f"kps_{stride}"]
-        centre = (cells + box[..., :2]) * stride
-        half = box[..., 2:].exp() * (stride / 2)
-        boxes.append(torch.cat([centre - half, centre + half], dim=-1))
-        points.append((five.unflatten(-1, (5, 2)) + cells[:, None]) * stride)
-        score = outputs[f"cls_{stride}"].clamp(0, 1) * outputs[f"obj_{stride}"].clamp(0, 1)
-        scores.append(score[..., 0].sqrt())
-    return torch.cat(boxes, dim=1), torch.cat(points, dim=1), torch.cat(scores, dim=1)
+        product = outputs[f"cls_{stride}"].clamp(0, 1) * outputs[f"obj_{stride}"].clamp(0, 1)
+        score = product[0, :, 0].sqrt()
+        rows = (score >= min_score).nonzero()[:, 0]
+        cells = torch.stack([rows % (width // stride), rows // (width // stride)], dim=1)
+        box, five = outputs[f"bbox_{stride}"][0, rows], outputs[f"kps_{stride}"][0, rows]
+        centre = (cells + box[:, :2]) * stride
+        half = box[:, 2:].exp() * (stride / 2)
+        boxes.append(torch.cat([centre - half, centre + half], dim=1))
+        points.append((five.unflatten(1, (5, 2)) + cells[:, None]) * stride)
+        scores.append(score[rows])
+    return torch.cat(boxes), torch.cat(points), torch.cat(scores)
 
 
 def retinaface(
-    outputs: Mapping[str, Tensor], contract: DetectorContract, height: int, width: int
+    outputs: Mapping[str, Tensor],
+    contract: DetectorContract,
+    height: int,
+    width: int,
+    min_score: float,
 ) -> Decoded:
     """Decode RetinaFace (Deng et al., 2020): offsets from prior boxes, as in SSD."""
-    loc = outputs["loc"]
-    priors = _priors(contract.strides, contract.anchors, height, width).to(loc.device)
+    score = outputs["conf"][0, :, 1]
+    rows = (score >= min_score).nonzero()[:, 0]
+    priors = _priors(contract.strides, contract.anchors, height, width).to(rows.device)[rows]
     centre, side = priors[:, :2], priors[:, 2:]
     near, far = contract.variances
-    middle = centre + loc[..., :2] * near * side
-    half = side * (loc[..., 2:] * far).exp() / 2
-    five = outputs["landmarks"].unflatten(-1, (5, 2))
+    loc, five = outputs["loc"][0, rows], outputs["landmarks"][0, rows].unflatten(1, (5, 2))
+    middle = centre + loc[:, :2] * near * side
+    half = side * (loc[:, 2:] * far).exp() / 2
     return (
-        torch.cat([middle - half, middle + half], dim=-1),
+        torch.cat([middle - half, middle + half], dim=1),
         centre[:, None] + five * near * side[:, None],
-        outputs["conf"][..., 1],
+        score[rows],
     )
 
 
 HEADS: Mapping[str, Head] = MappingProxyType({"yunet": yunet, "retinaface": retinaface})
 """The decoders by the name that a contract's ``head`` uses."""
-
-
-@lru_cache(maxsize=64)
-def _cells(rows: int, columns: int) -> Tensor:
-    """Return the (x, y) of every cell, row by row, float32 (rows * columns, 2)."""
-    y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
-    return torch.stack([x, y], dim=-1).reshape(-1, 2).float()
 
 
 @lru_cache(maxsize=16)
@@ -77,7 +83,10 @@ def _priors(
     """Return the prior boxes, float32 (M, 4): centre and sides in pixels."""
     maps = []
     for stride, sides in zip(strides, anchors, strict=True):
-        cells = _cells(-(-height // stride), -(-width // stride))
+        y, x = torch.meshgrid(
+            torch.arange(-(-height // stride)), torch.arange(-(-width // stride)), indexing="ij"
+        )
+        cells = torch.stack([x, y], dim=-1).reshape(-1, 2)
         centres = (cells + 0.5) * stride
         each = [torch.cat([centres, torch.full_like(centres, side)], dim=1) for side in sides]
         maps.append(torch.stack(each, dim=1).reshape(-1, 4))
