@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mien import errors
+    from mien.loader import face_finder
     from mien.models import Card, Catalogue
     from mien.pipeline import FaceFinder
-    from mien.swapper import Result, Swapper, face_finder
+    from mien.result import Result
+    from mien.swapper import Swapper
     from mien.types import Crops, Faces, Frame, Identity, Swapped
     from mien.version import __version__
 
@@ -29,11 +31,11 @@ _HOME = {
     "Faces": "mien.types",
     "Frame": "mien.types",
     "Identity": "mien.types",
-    "Result": "mien.swapper",
+    "Result": "mien.result",
     "Swapped": "mien.types",
     "Swapper": "mien.swapper",
     "__version__": "mien.version",
-    "face_finder": "mien.swapper",
+    "face_finder": "mien.loader",
 }
 
 __all__ = [

@@ -103,7 +103,7 @@ def test_the_card_of_a_model_is_shown(mien_):
     card = mien.Catalogue().card("yunet")
     code, printed, errors = mien_("models", "show", "yunet")
     assert (code, errors) == (0, "")
-    for part in (card.summary, card.sha256, card.origin, "strides: [8, 16, 32]", "47 of 50"):
+    for part in (card.summary, card.sha256, card.origin, "strides: [8, 16, 32]", "49 of 50"):
         assert part in printed
     code, printed, _ = mien_("models", "show", "yunet", "--json")
     shown = json.loads(printed)

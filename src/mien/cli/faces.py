@@ -35,9 +35,10 @@ def faces(
             raise InvalidOption("--output", str(output), "a file other than PICTURE")
     with Progress(quiet=as_json) as progress:
         progress("Looking for faces")
+        from mien.loader import face_finder
         from mien.media import read_picture
         from mien.media.draw import draw_faces
-        from mien.swapper import describe, face_finder
+        from mien.result import describe
 
         read = read_picture(picture)
         find = face_finder(

@@ -1,6 +1,6 @@
 """The catalogue: names to networks, their files, contracts and licences."""
 
-from mien.models.catalogue import ROLES, Card, Catalogue, Role
+from mien.models.catalogue import CONTRACTS, ROLES, Card, Catalogue, Role
 from mien.models.contracts import (
     Contract,
     DetectorContract,
@@ -11,6 +11,7 @@ from mien.models.contracts import (
 )
 
 __all__ = [
+    "CONTRACTS",
     "ROLES",
     "Card",
     "Catalogue",

@@ -31,7 +31,7 @@ from mien.models.contracts import (
 Role = Literal["detector", "mesh", "embedder", "swapper"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-CONTRACTS: Mapping[str, type[Contract]] = MappingProxyType(
+CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
     {
         "detector": DetectorContract,
         "mesh": MeshContract,
@@ -115,7 +115,8 @@ class Catalogue:
     Raises InvalidOption when the folder is not there, CardInvalid for a faulty card.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: str | Path | None = None) -> None:
+        folder = Path(folder) if folder else None
         if folder is not None and not folder.is_dir():
             raise InvalidOption("models", str(folder), "a folder that is there")
         self._cards: dict[str, Card] = {}
@@ -159,10 +160,10 @@ def _describe(fault: ErrorDetails) -> str:
 
 
 def _card(table: dict[str, Any], folder: Path) -> Card:
-    role = str(table.get("role"))
-    if role not in CONTRACTS:
-        raise ValueError(f"role {role!r} is unknown; allowed: {', '.join(CONTRACTS)}")
-    contract = _checked(CONTRACTS[role], table.pop("contract", {}))
+    kind = CONTRACTS.get(table.get("role"))  # type: ignore[arg-type]
+    if kind is None:
+        raise ValueError(f"role {table.get('role')!r} is unknown; allowed: {', '.join(ROLES)}")
+    contract = _checked(kind, table.pop("contract", {}))
     card: Card = _checked(Card, table | {"contract": None})
     return replace(
         card,

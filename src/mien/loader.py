@@ -1,0 +1,71 @@
+"""From names in the catalogue to stages with loaded networks."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, cast
+
+from mien.engines import Engine, OnnxEngine
+from mien.models import CONTRACTS, Catalogue, Contract, DetectorContract, MeshContract
+from mien.pipeline import FaceFinder
+from mien.stages.detect import Detector
+from mien.stages.landmark import Landmarker
+
+log = logging.getLogger(__name__)
+
+MESH = "facemesh"
+"""The network that places the mesh."""
+
+C = TypeVar("C", bound=Contract)
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Loads networks by name, all on one provider; see OnnxEngine for the options."""
+
+    catalogue: Catalogue
+    provider: str
+    allow_fallback: bool
+    threads: int | None
+
+    def load(self, name: str, kind: type[C]) -> tuple[Engine, C]:
+        """Return the network called ``name``, loaded, and its contract, which is of ``kind``.
+
+        Raises UnknownModel, WeightsMissing, WeightsCorrupt, EngineUnavailable, EngineError.
+        """
+        role = next(role for role, contract in CONTRACTS.items() if contract is kind)
+        card = self.catalogue.card(name, role)
+        engine = OnnxEngine(
+            name,
+            card.read,
+            provider=self.provider,
+            allow_fallback=self.allow_fallback,
+            threads=self.threads,
+        )
+        log.info("%s runs on %s", name, engine.provider)
+        return engine, cast("C", card.contract)
+
+    def finder(self, detector: str) -> FaceFinder:
+        """Return what finds faces with the detector of this name."""
+        return FaceFinder(
+            Detector(*self.load(detector, DetectorContract)),
+            Landmarker(*self.load(MESH, MeshContract)),
+        )
+
+    def digests(self, *names: str) -> str:
+        """Return the sha256 of the networks of these names: what embeddings depend on."""
+        return " ".join(self.catalogue.card(name).sha256 for name in names)
+
+
+def face_finder(
+    *,
+    detector: str = "yunet",
+    provider: str = "cpu",
+    allow_fallback: bool = False,
+    threads: int | None = None,
+    models: str | Path | None = None,
+) -> FaceFinder:
+    """Return what finds faces, without the networks that only swapping needs."""
+    return Loader(Catalogue(models), provider, allow_fallback, threads).finder(detector)
