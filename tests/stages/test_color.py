@@ -177,7 +177,15 @@ def test_the_map_is_the_one_that_moves_colours_least(linear):
     assert float((result - target).abs().mean()) < 0.002
 
 
-@pytest.mark.parametrize(("factor", "limit"), [(2.0, STRETCH), (0.2, 1 / STRETCH)])
+def test_a_face_in_a_gray_picture_turns_gray():
+    pixels = scene(8, contrast=0.05)
+    gray = pixels.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1)
+    before, after = (lab(p[0].numpy())[1:] for p in (pixels, match_color(pixels, gray, even())))
+    assert np.abs(before).max() > 0.05
+    assert np.abs(after).max() < 0.01
+
+
+@pytest.mark.parametrize(("factor", "limit"), [(2.0, STRETCH)])
 def test_no_colour_is_stretched_beyond_the_limit(factor, limit):
     pixels = scene(8, contrast=0.05)
     target = moved(pixels, np.eye(3) * factor, (0.0, 0.0, 0.0))

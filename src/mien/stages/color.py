@@ -27,19 +27,20 @@ TO_OKLAB = (
     (1.9779984951, -2.4285922050, 0.4505937099),
     (0.0259040371, 0.7827717662, -0.8086757660),
 )
-VARIANCE_FLOOR = 1e-5
+VARIANCE_FLOOR = 1e-6
 """Added to every variance (Oklab units squared): a flat patch has no direction to stretch."""
 
 
 STRETCH = 1.25
-"""Greatest factor, and inverse of the least, by which a direction of colour is stretched."""
+"""Greatest factor by which a direction of colour is stretched. It may shrink to nothing, so that
+a face in a gray picture turns gray."""
 
 GRAIN = 8
 """Detail finer than this many pixels does not count."""
 
 
 def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
-    """Return ``pixels`` with the colour mean of ``target``, and its covariance within limits.
+    """Return ``pixels`` with the colour mean of ``target``, and its covariance up to STRETCH.
 
     Both are RGB (K, 3, H, W) in [0, 1], H and W at least GRAIN; ``weights`` (K, H, W) >= 0 says
     how much each pixel counts. Faces whose weights are all zero come back as they are.
@@ -50,7 +51,7 @@ def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     root, inverse_root = _roots(covariance)
     middle, _ = _roots(root @ wanted_covariance @ root)
     stretch, directions = torch.linalg.eigh(inverse_root @ middle @ inverse_root)
-    stretch = stretch.clamp(1 / STRETCH, STRETCH)
+    stretch = stretch.clamp_max(STRETCH)
     transport = (directions * stretch[:, None]) @ directions.transpose(1, 2)
     flat = lab.flatten(2) - mean
     moved = (transport @ flat + wanted_mean).unflatten(2, lab.shape[-2:])
