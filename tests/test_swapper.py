@@ -72,6 +72,34 @@ def test_a_stranger_among_the_pictures_is_left_out_and_named(swapper, load, port
         swapper.identity([portraits["dev"], portraits["mei"]], consent=CONSENT)
 
 
+def test_a_statement_covers_nobody_else(load, portraits, tmp_path):
+    swapper = mien.Swapper(ledger=tmp_path / "ledger.sqlite3")
+    again = load("eva")[10:630, 5:635].copy()
+    eva = swapper.identity([load("eva"), again, load("femi")], consent="I am Eva.")
+    assert eva.outliers == ("the array",)
+    assert swapper.identity([load("eva"), again, load("femi")]).consent == eva.consent
+    assert swapper.identity(again).consent == eva.consent
+    with pytest.raises(mien.errors.ConsentMissing):
+        swapper.identity(load("femi"))
+    # whom the first picture shows decides: others cannot take its place
+    with pytest.raises(mien.errors.DifferentPeople):
+        swapper.identity([load("femi"), load("eva"), again], consent="I am Femi.")
+    with pytest.raises(mien.errors.NoFace):
+        swapper.identity([np.zeros((90, 90, 3), np.uint8)], consent="I am nobody.")
+    for refused in (load("femi"), np.zeros((90, 90, 3), np.uint8)):
+        with pytest.raises(mien.errors.ConsentMissing):
+            swapper.identity(refused)
+
+
+@pytest.mark.parametrize("wrong", ["eva.jpg", None, 3])
+def test_what_is_no_identity_or_statement_is_named(swapper, load, wrong):
+    with pytest.raises(mien.errors.InvalidOption, match="identity"):
+        swapper.swap(load("ben"), wrong)
+    if not isinstance(wrong, str | None):
+        with pytest.raises(mien.errors.InvalidOption, match="consent"):
+            swapper.identity(load("ben"), consent=wrong)
+
+
 def test_consent_is_asked_recorded_and_remembered(load, tmp_path):
     swapper = mien.Swapper(ledger=tmp_path / "ledger.sqlite3")
     with pytest.raises(mien.errors.ConsentMissing, match="the array"):

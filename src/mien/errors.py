@@ -105,7 +105,7 @@ class LedgerUnusable(MienError):
         self.path, self.reason = path, reason
         super().__init__(
             f"The consent ledger at {path} cannot be used: {reason}. "
-            "Set MIEN_HOME to a folder that you can write to."
+            "Set MIEN_HOME to a folder of yours, or move a damaged ledger away."
         )
 
 

@@ -46,8 +46,8 @@ class Result:
 
     @property
     def pixels(self) -> npt.NDArray[np.uint8]:
-        """The new picture, uint8 (H, W, 3), RGB."""
-        return cast("npt.NDArray[np.uint8]", self.swapped.frame.pixels.cpu().numpy())
+        """A copy of the new picture, uint8 (H, W, 3), RGB."""
+        return cast("npt.NDArray[np.uint8]", self.swapped.frame.pixels.cpu().numpy().copy())
 
     @property
     def image(self) -> Image.Image:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mien.errors import ConsentMissing, NoFace, PictureUnreadable
+from mien.errors import ConsentMissing, InvalidOption, NoFace, PictureUnreadable
 from mien.loader import MESH, Loader
 from mien.media import PictureLike, read_picture
 from mien.models import Catalogue, EmbedderContract, SwapperContract
@@ -92,22 +92,31 @@ class Swapper:
         ledger; without it, a statement recorded earlier for the same pictures is used. Raises
         ConsentMissing, NoFace, DifferentPeople, PictureUnreadable.
         """
-        if isinstance(pictures, Sequence) and not isinstance(pictures, str):
+        if isinstance(pictures, Sequence) and not isinstance(pictures, str | bytes):
             several = list(pictures)
         else:
             several = [pictures]
         if not several:
             raise PictureUnreadable("There is no source picture.")
+        if consent is not None and not isinstance(consent, str):
+            raise InvalidOption("consent", consent, "a statement in words")
         read = [read_picture(picture) for picture in several]
-        digests = [picture.digest for picture in read]
         name = ", ".join(picture.name for picture in read)
-        if consent is not None:
-            record = self.ledger.record(consent, digests, picture=name)
-        elif (known := self.ledger.find(digests)) is not None:
-            record = known
-        else:
+        if consent is None and self.ledger.find([read[0].digest]) is None:
             raise ConsentMissing(name)
-        return self._identifier(read, digests, record.id)
+        if consent is not None and not consent.strip():
+            raise ConsentMissing(name)
+
+        def record(digests: list[str]) -> str:
+            """Return the record that covers the pictures of the person, and no others."""
+            if consent is not None:
+                return self.ledger.record(consent, digests, picture=name).id
+            known = self.ledger.find(digests)
+            if known is None:
+                raise ConsentMissing(name)
+            return known.id
+
+        return self._identifier(read, record)
 
     def faces(self, picture: PictureLike) -> Faces:
         """Return all faces in a picture, largest first."""
@@ -126,6 +135,10 @@ class Swapper:
         ``strength`` goes from the target's own identity (0) to the source's (1). Raises NoFace,
         PictureUnreadable, InvalidOption, BadOutput.
         """
+        if not isinstance(identity, Identity):
+            raise InvalidOption(
+                "identity", type(identity).__name__, "what Swapper.identity returns"
+            )
         target = read_picture(picture)
         done = self._pipeline(target.frame, identity, faces=faces, strength=strength)
         if not done.chosen:

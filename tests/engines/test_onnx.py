@@ -163,9 +163,9 @@ def test_threads_are_by_default_the_cores_this_process_may_use(opened, monkeypat
     assert [options.intra_op_num_threads for options, _ in opened] == [3]
 
 
-@pytest.mark.parametrize("threads", [0, -1])
-def test_fewer_threads_than_one_are_refused_before_anything_is_read(threads):
-    with pytest.raises(InvalidOption, match="1 or more") as caught:
+@pytest.mark.parametrize("threads", [0, -1, 257])
+def test_impossible_numbers_of_threads_are_refused_before_anything_is_read(threads):
+    with pytest.raises(InvalidOption, match="1 to 256") as caught:
         OnnxEngine("net", lambda: pytest.fail("the weights were read"), threads=threads)
     assert (caught.value.option, caught.value.value) == ("threads", threads)
 

@@ -373,7 +373,7 @@ def huge_png(side):
         (lambda path: path.touch(), "empty"),
         (lambda path: path.write_text("These are words."), "not a picture"),
         (lambda path: path.write_bytes(huge_png(40_000)), "too large"),
-        (lambda path: path.mkdir(), "directory"),
+        (lambda path: path.mkdir(), "not a file"),
     ],
     ids=["missing", "empty", "words", "huge", "folder"],
 )

@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 def test_a_folder_in_its_place_is_named(tmp_path):
     (tmp_path / "consent.sqlite3").mkdir()
-    assert_unusable(tmp_path / "consent.sqlite3", "unable to open")
+    assert_unusable(tmp_path / "consent.sqlite3", "Is a directory")
 
 
 @pytest.mark.parametrize(

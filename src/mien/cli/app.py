@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import warnings
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -59,6 +60,11 @@ def common(
 
 def main() -> None:
     """Run the command line and exit with one of the codes of ``mien.cli.exits``."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123 - a stream may be closed
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    # a large picture is no attack; beyond Pillow's limit it is refused as an error
+    warnings.filterwarnings("ignore", message="Image size .* exceeds limit")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # names of files need not be text
             stream.reconfigure(errors="backslashreplace")
@@ -80,6 +86,10 @@ def run(arguments: list[str]) -> int:
     except (BrokenPipeError, SystemExit):
         # SystemExit is typer's way to say that the reader of our output has left
         return _reader_left()
+    except OSError as error:  # files' own errors have become MienErrors by now
+        _reader_left()
+        print(f"mien: the report could not be printed: {error.strerror}.", file=sys.stderr)
+        return Exit.FAILED
     except MienError as error:
         return _fail(arguments, error, str(error), exit_code(error))
     except Exception as error:  # the last line of defence: no user sees a traceback
@@ -106,7 +116,7 @@ def _fail(arguments: list[str], error: Exception, message: str, code: Exit) -> i
     if "--json" in arguments:
         report = {"error": {"kind": type(error).__name__, "message": message, "exit": int(code)}}
         try:
-            print(json.dumps(report, ensure_ascii=False, indent=2), flush=True)
-        except BrokenPipeError:
+            print(json.dumps(report, indent=2), flush=True)
+        except OSError:
             _reader_left()
     return code

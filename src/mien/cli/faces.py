@@ -11,7 +11,7 @@ import typer
 from mien.cli.console import Progress
 from mien.cli.exits import Exit
 from mien.cli.options import AllowFallback, Detector, Json, Models, Provider, Threads
-from mien.errors import InvalidOption, NoFace
+from mien.errors import NoFace
 
 
 def faces(
@@ -30,9 +30,7 @@ def faces(
     from mien.media import check_output
 
     if output is not None:
-        check_output(output)
-        if output.exists() and picture.exists() and output.samefile(picture):
-            raise InvalidOption("--output", str(output), "a file other than PICTURE")
+        check_output(output, inputs={"PICTURE": picture})
     with Progress(quiet=as_json) as progress:
         progress("Looking for faces")
         from mien.loader import face_finder
@@ -55,7 +53,7 @@ def faces(
             draw_faces(read, found, output)
     rows = describe(found)
     if as_json:
-        print(json.dumps({"picture": str(picture), "faces": rows}, ensure_ascii=False, indent=2))
+        print(json.dumps({"picture": str(picture), "faces": rows}, indent=2))
         return Exit.SUCCESS
     print(f"{'face':>4}  {'score':>5}  {'roll':>6}  {'size':>11}  {'left, top':>12}")
     for row in rows:

@@ -25,7 +25,7 @@ def listing(context: typer.Context, models: Models = None, as_json: Json = False
 
     cards = list(Catalogue(models))
     if as_json:
-        print(json.dumps([_row(card) for card in cards], ensure_ascii=False, indent=2))
+        print(json.dumps([_row(card) for card in cards], indent=2))
         return
     wide = max(len(card.name) for card in cards)
     terms = max(len(card.licence) for card in cards)
@@ -62,7 +62,7 @@ def show(
         "contract": asdict(card.contract),
     }
     if as_json:
-        print(json.dumps(row, ensure_ascii=False, indent=2))
+        print(json.dumps(row, indent=2))
         return
     print(f"{card.name}: {card.summary}\n")
     for key in ("role", "licence", "commercial", "size", "origin", "file", "sha256", "notice"):

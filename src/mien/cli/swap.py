@@ -12,7 +12,7 @@ import typer
 from mien.cli.console import Progress
 from mien.cli.exits import Exit
 from mien.cli.options import AllowFallback, Detector, Json, Models, Provider, Threads
-from mien.errors import ConsentMissing, InvalidOption
+from mien.errors import ConsentMissing
 
 if TYPE_CHECKING:
     from mien.swapper import Swapper
@@ -37,7 +37,8 @@ def swap(
         typer.Option(help="Whose face SOURCE shows, and that its use is agreed to. Asked once."),
     ] = None,
     strength: Annotated[
-        float, typer.Option(help="0 keeps the target's identity, 1 takes the source's.")
+        float,
+        typer.Option(help="From the target's own identity (0, still redrawn) to the source's (1)."),
     ] = 1.0,
     blend: Annotated[
         Literal["alpha", "poisson"],
@@ -58,14 +59,8 @@ def swap(
     """Put the face in SOURCE on the largest face in TARGET, or on all of them."""
     from mien.media import check_output
 
-    check_output(output)
-    for name, path in (
-        ("SOURCE", source),
-        ("TARGET", target),
-        *(("--also", p) for p in also or ()),
-    ):
-        if output.exists() and path.exists() and output.samefile(path):
-            raise InvalidOption("--output", str(output), f"a file other than {name}")
+    others = {f"--also {path}": path for path in also or ()}
+    check_output(output, inputs={"SOURCE": source, "TARGET": target} | others)
     with Progress(quiet=quiet or as_json) as progress:
         progress("Loading networks")
         from mien.pipeline import Stopwatch
@@ -99,7 +94,7 @@ def swap(
         "stages": report["milliseconds"],
     }
     if as_json:
-        print(json.dumps(report, ensure_ascii=False, indent=2))
+        print(json.dumps(report, indent=2))
     elif not quiet:
         done, found = len(report["swapped"]), len(report["faces"])
         total = sum(result.timings.values()) * 1e3

@@ -31,6 +31,7 @@ PROVIDERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Our name of a provider: ONNX Runtime's name, and the package whose build has it."""
 
 ERRORS_ONLY = 3
+MOST_THREADS = 256
 
 
 class OnnxEngine:
@@ -55,8 +56,8 @@ class OnnxEngine:
     ) -> None:
         if provider not in PROVIDERS:
             raise InvalidOption("provider", provider, PROVIDERS)
-        if threads is not None and threads < 1:
-            raise InvalidOption("threads", threads, "1 or more")
+        if threads is not None and not 1 <= threads <= MOST_THREADS:
+            raise InvalidOption("threads", threads, f"1 to {MOST_THREADS}")
         self.model = model
         self._read = read
         self._threads = threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
 from torch import Tensor
 
-from mien.errors import PictureUnreadable, PictureUnwritable
+from mien.errors import InvalidOption, PictureUnreadable, PictureUnwritable
 from mien.media.atomic import whole_file
 from mien.types import Frame
+
+log = logging.getLogger(__name__)
 
 PictureLike: TypeAlias = str | os.PathLike[str] | npt.NDArray[Any] | Image.Image | Tensor
 """What counts as a picture: a path, an RGB array or tensor (H, W, 3), or a PIL image."""
@@ -75,7 +78,10 @@ def read_picture(source: PictureLike) -> Picture:
     Raises PictureUnreadable.
     """
     if isinstance(source, Image.Image):
-        return _from_pil(source, name="the PIL image")
+        try:
+            return _from_pil(source, name="the PIL image")
+        except (OSError, ValueError) as error:
+            raise PictureUnreadable(f"The PIL image cannot be read: {error}.") from None
     if isinstance(source, np.ndarray):
         return _from_array(source, name="the array")
     if isinstance(source, Tensor):
@@ -87,6 +93,8 @@ def read_picture(source: PictureLike) -> Picture:
         )
     path = Path(source)
     try:
+        if path.exists() and not path.is_file():
+            raise PictureUnreadable(f"{path} is not a file.", path=path)
         with Image.open(path) as image:
             return _from_pil(image, name=path.name, path=path)
     except FileNotFoundError:
@@ -106,18 +114,28 @@ def read_picture(source: PictureLike) -> Picture:
         raise PictureUnreadable(f"{path} cannot be read: {what}.", path=path) from None
 
 
-def check_output(path: Path) -> None:
-    """Raise PictureUnwritable if ``path`` cannot become a picture, before any work is done."""
+def check_output(path: Path, *, inputs: Mapping[str, Path] | None = None) -> None:
+    """Raise PictureUnwritable if ``path`` cannot become a picture, before any work is done.
+
+    ``inputs`` are files that must not be written over, by what the user calls them; InvalidOption
+    names the one that would be.
+    """
     if path.suffix.lower() not in FORMATS:
         raise PictureUnwritable(
             f"{path}: the format {path.suffix or '(none)'!r} cannot be written. "
             f"Use one of {', '.join(FORMATS)}.",
             path=path,
         )
-    if path.is_dir():
-        raise PictureUnwritable(f"{path} is a folder; name a file.", path=path)
-    if not path.parent.is_dir():
-        raise PictureUnwritable(f"The folder {path.parent} does not exist.", path=path)
+    try:
+        if path.is_dir():
+            raise PictureUnwritable(f"{path} is a folder; name a file.", path=path)
+        if not path.parent.is_dir():
+            raise PictureUnwritable(f"The folder {path.parent} does not exist.", path=path)
+        for name, taken in (inputs or {}).items():
+            if path.exists() and taken.exists() and path.samefile(taken):
+                raise InvalidOption("output", str(path), f"a file other than {name}")
+    except OSError as error:
+        raise PictureUnwritable(f"{path} cannot be written: {error.strerror}.", path=path) from None
 
 
 def write_picture(path: Path, picture: Picture, *, xmp: bytes | None) -> None:
@@ -133,6 +151,8 @@ def write_picture(path: Path, picture: Picture, *, xmp: bytes | None) -> None:
         image = Image.fromarray(np.dstack([pixels, picture.alpha]))
     else:
         image = Image.fromarray(pixels)
+        if picture.alpha is not None:
+            log.warning("%s: JPEG has no transparency; what was transparent now shows.", path)
     options: dict[str, Any] = {"icc_profile": picture.profile}
     if kind == "PNG":
         options |= {"pnginfo": _png_text(xmp), "compress_level": 4}
@@ -160,6 +180,8 @@ def _png_text(xmp: bytes | None) -> PngInfo:
 
 
 def _from_pil(image: Image.Image, *, name: str, path: Path | None = None) -> Picture:
+    if getattr(image, "n_frames", 1) > 1:
+        log.warning("%s has several frames; only the first is used.", path or name)
     profile = image.info.get("icc_profile")
     transparent = "transparency" in image.info
     turn = UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation))

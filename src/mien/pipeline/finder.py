@@ -36,8 +36,11 @@ SURE = 20.0
 
 On the CC0 portraits upright faces have 20 to 40; turned by 90 to 270 degrees, at most 18."""
 
-PRESENT, CLEAR_SCORE = 5.0, 0.8
-"""A doubtful face is one if its presence exceeds the former or its score reaches the latter."""
+PRESENT, LIKELY = 5.0, 0.5
+"""A doubtful face is one if both its presence and its score exceed these."""
+
+CLEAR_SCORE = 0.8
+"""A doubtful face is one if its score reaches this, whatever its presence: a profile, say."""
 
 AGAIN = 8
 """Doubtful places looked at again per look, best first: a patterned dress has hundreds."""
@@ -159,7 +162,8 @@ def _join(parts: list[Faces]) -> Faces:
 
 def _real(faces: Faces, presence: Tensor) -> Tensor:
     """Return which faces are faces, bool (K,)."""
-    return (presence > PRESENT) | (faces.scores >= CLEAR_SCORE)
+    likely = (presence > PRESENT) & (faces.scores >= LIKELY)
+    return (presence >= SURE) | likely | (faces.scores >= CLEAR_SCORE)
 
 
 def _distinct(faces: Faces) -> Faces:

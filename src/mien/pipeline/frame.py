@@ -51,7 +51,7 @@ class Pipeline:
         """
         if faces not in get_args(Which):
             raise InvalidOption("faces", faces, get_args(Which))
-        if not 0 <= strength <= 1:
+        if not isinstance(strength, int | float) or not 0 <= strength <= 1:
             raise InvalidOption("strength", strength, "0 to 1")
         if not identity.consent:
             raise ConsentMissing("the identity")

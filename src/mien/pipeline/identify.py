@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -33,34 +33,38 @@ class Identifier:
         self.networks = networks
 
     def __call__(
-        self, pictures: Sequence[Picture], digests: Sequence[str], consent: str
+        self, pictures: Sequence[Picture], consent: Callable[[list[str]], str]
     ) -> Identity:
-        """Return the identity of the person in ``pictures``, whose digests are ``digests``.
+        """Return the identity of the person in the first of ``pictures``.
 
-        Pictures that show somebody else are left out, named in ``outliers``. Raises NoFace, and
-        DifferentPeople when no two pictures agree.
+        Pictures that show somebody else are left out and named in ``outliers``. ``consent`` is
+        given the digests of the pictures that count, and only of those, and returns the id of the
+        record that covers them. Raises NoFace, and DifferentPeople when no other picture shows the
+        person in the first.
         """
+        digests = [picture.digest for picture in pictures]
         embeddings = torch.stack(
             [self._embed(*pair) for pair in zip(pictures, digests, strict=True)]
         )
         odd = strangers(embeddings, self.embedder.contract.same_person)
-        if len(pictures) > 1 and len(odd) == len(pictures) - 1:
+        if 0 in odd or (len(pictures) > 1 and len(odd) == len(pictures) - 1):
             names = ", ".join(picture.name for picture in pictures)
             raise DifferentPeople(
-                f"No two of these pictures show one person: {names}. Several source pictures must "
-                "be of the same person.",
+                f"These pictures do not show one person: {names}. Several source pictures must be "
+                "of the person in the first.",
                 picture=names,
             )
         outliers = tuple(pictures[i].name for i in odd)
         if outliers:
             log.warning("Left out, as they show somebody else: %s.", ", ".join(outliers))
         kept = [i for i in range(len(pictures)) if i not in odd]
-        digest = hashlib.sha256("".join(sorted(digests[i] for i in kept)).encode()).hexdigest()
+        used = [digests[i] for i in kept]
+        digest = hashlib.sha256("".join(sorted(used)).encode()).hexdigest()
         return Identity(
             embedding=mean_identity(embeddings[kept]),
             space=self.embedder.space,
-            digest=digests[kept[0]] if len(kept) == 1 else digest,
-            consent=consent,
+            digest=used[0] if len(used) == 1 else digest,
+            consent=consent(used),
             outliers=outliers,
         )
 

@@ -55,7 +55,7 @@ class Ledger:
         Raises ConsentMissing for an empty statement, naming ``picture``; LedgerUnusable when it
         cannot be written.
         """
-        statement = " ".join(statement.split())
+        statement = " ".join(statement.split()).encode(errors="replace").decode()
         if not statement:
             raise ConsentMissing(picture)
         with self._open() as database:
@@ -79,7 +79,7 @@ class Ledger:
 
     def find(self, digests: Sequence[str]) -> Consent | None:
         """Return the newest record that covers all of these pictures, or None."""
-        if not self.path.exists():
+        if not os.path.exists(self.path):  # noqa: PTH110 - this one is False, too, behind a lock
             return None
         with self._open() as database:
             return next(iter(_covering(database, digests)), None)
@@ -88,7 +88,8 @@ class Ledger:
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Open the ledger for one transaction, making the file and its tables if need be."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # it names people
             with closing(sqlite3.connect(self.path, timeout=20)) as database, database:
                 if _version(database) == 0:
                     database.execute("BEGIN IMMEDIATE")
@@ -100,14 +101,15 @@ class Ledger:
                 if (found := _version(database)) != SCHEMA:
                     raise LedgerUnusable(self.path, f"it has schema {found}, not {SCHEMA}")
                 yield database
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerUnusable(self.path, str(error)) from error
+        except (sqlite3.Error, OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise LedgerUnusable(self.path, why) from error
 
 
 def home() -> Path:
     """Return the folder of mien's own files: MIEN_HOME, or the user's data folder."""
     named = os.environ.get("MIEN_HOME")
-    return Path(named) if named else user_data_path("mien", appauthor=False)
+    return Path(named).expanduser() if named else user_data_path("mien", appauthor=False)
 
 
 def _version(database: sqlite3.Connection) -> int:

@@ -14,12 +14,16 @@ import torch
 from torch import Tensor
 
 from mien.engines import Engine, run_finite
+from mien.errors import EngineError
 from mien.geometry import apply, cut, fit_similarity, invert, scales, template, zoom_about_centre
 from mien.models import MeshContract
 from mien.types import Faces
 
 SETTLED = 15.0
 """Presence logit above which a crop is good, and one that stands stiller is taken for better."""
+
+POINTS = 468
+"""Points of the mesh."""
 
 ROUNDS = 8
 STILL = 0.02
@@ -81,6 +85,14 @@ class Landmarker:
         contract = self.contract
         crops = cut(pixels, matrices, self._size)
         outputs = run_finite(self.engine, {contract.input: contract.pixels.encode(crops)})
+        for name, size in ((contract.mesh, POINTS * 3), (contract.presence, 1)):
+            if outputs[name].numel() != len(crops) * size:
+                shape = tuple(outputs[name].shape)
+                raise EngineError(
+                    f"{self.engine.model!r} returned {name!r} of shape {shape} for {len(crops)} "
+                    f"crops; {size} values each were expected.",
+                    model=self.engine.model,
+                )
         mesh = outputs[contract.mesh].reshape(len(crops), -1, 3)
         back = invert(matrices)
         flat = apply(back, mesh[..., :2])
