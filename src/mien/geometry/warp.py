@@ -20,6 +20,9 @@ from mien.geometry.similarity import apply, invert, scales
 MARGIN = 2
 """Pixels of the resized source kept around what the grid touches: the reach of the filters."""
 
+FINE = 2.5
+"""A patch enlarged by this much or more is turned at this scale and then only enlarged."""
+
 BAND = 256
 """Rows pasted at a time: what is worked on stays in the cache, and memory small."""
 
@@ -84,14 +87,23 @@ def paste(pixels: Tensor, patches: Tensor, matrices: Tensor) -> Tensor:
         if right <= left or bottom <= top:
             continue
         inside = patch[:, support.top : support.bottom, support.left : support.right]
-        source, to_source = _resize(inside[None], 1.0 / float(scales(matrix)))
         shifted = matrix - matrix.new_tensor([[0, 0, support.left], [0, 0, support.top]])
-        for first in range(top, bottom, BAND):
-            last = min(first + BAND, bottom)
-            # destination pixel -> frame -> patch -> its part that is not empty, resized
-            corner = matrix.new_tensor([[1, 0, left], [0, 1, first], [0, 0, 1]])
-            grid = to_source @ _square(shifted) @ corner
-            laid = sample(source, grid, last - first, right - left, outside="zeros")[0]
+        scale = 1.0 / float(scales(matrix))
+        # a patch much enlarged has no detail as fine as the frame: turn it at a coarser step
+        step = max(1, int(scale / FINE))
+        source, to_source = _resize(inside[None], scale / step)
+        for first in range(top, bottom, BAND // step * step):
+            last = min(first + BAND // step * step, bottom)
+            # coarse pixel -> frame -> patch -> its part that is not empty, resized
+            to_frame = matrix.new_tensor(
+                [[step, 0, left - (step + 1) / 2], [0, step, first - (step + 1) / 2], [0, 0, 1]]
+            )
+            rows, columns = -(-(last - first) // step) + 2, -(-(right - left) // step) + 2
+            grid = to_source @ _square(shifted) @ to_frame
+            laid = sample(source, grid, rows, columns, outside="zeros")
+            if step > 1:
+                laid = functional.interpolate(laid, scale_factor=step, mode="bilinear")
+            laid = laid[0, :, step : step + last - first, step : step + right - left]
             under = result[first:last, left:right].permute(2, 0, 1)
             over = torch.addcmul(laid[:3] * 255, 1 - laid[3:], under.float())
             under.copy_(over.round_().clamp_(0, 255))

@@ -36,7 +36,7 @@ SURE = 20.0
 
 On the CC0 portraits upright faces have 20 to 40; turned by 90 to 270 degrees, at most 18."""
 
-PRESENT, LIKELY = 5.0, 0.5
+PRESENT, LIKELY = 5.0, 0.45
 """A doubtful face is one if both its presence and its score exceed these."""
 
 CLEAR_SCORE = 0.8
