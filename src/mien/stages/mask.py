@@ -43,11 +43,11 @@ def hull_depth(points: Tensor, size: int) -> Tensor:
     normals = torch.stack([angles.cos(), angles.sin()])
     reach = (points @ normals).amax(dim=1)
     line = torch.arange(size, dtype=torch.float32, device=points.device)
-    depth = torch.full((len(points), size, size), math.inf, device=points.device)
-    for (nx, ny), far in zip(normals.T.tolist(), reach.T, strict=True):
-        along = line[None, :] * -nx + line[:, None] * -ny
-        torch.minimum(depth, along[None] + far[:, None, None], out=depth)
-    return depth
+    x, y = normals[:, :, None] * line
+    along = x[:, None, :] + y[:, :, None]
+    # face by face: what is worked on then stays in the cache
+    depths = [(far[:, None, None] - along).amin(dim=0) for far in reach]
+    return torch.stack(depths) if depths else points.new_zeros(0, size, size)
 
 
 def border_depth(size: int, device: torch.device) -> Tensor:
