@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,11 +17,6 @@ from pictures import landscape, names, pair, stranger
 
 from mien.engines import OnnxEngine
 from mien.media import read_picture
-
-ROOT = Path(__file__).parents[2]
-MAIN = "import sys; from mien.cli.app import run; sys.exit(run(sys.argv[1:]))"
-NAMES = ["retinaface", "yunet", "facemesh", "sface", "starter"]
-
 
 # Refused
 

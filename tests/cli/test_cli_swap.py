@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +12,6 @@ from conftest import CONSENT
 from pictures import landscape, names, pair, stranger
 
 from mien.media import read_picture
-
-ROOT = Path(__file__).parents[2]
-MAIN = "import sys; from mien.cli.app import run; sys.exit(run(sys.argv[1:]))"
-NAMES = ["retinaface", "yunet", "facemesh", "sface", "starter"]
-
 
 # Success
 
