@@ -444,3 +444,10 @@ def test_feather_takes_the_same_share_of_small_and_large_faces():
     own = 0.608 * 0.10 * 128 / 80
     assert shares[1] == pytest.approx(own, rel=0.02)
     assert shares[0] == pytest.approx(shares[1], rel=0.1)
+
+
+def test_a_patch_enlarged_beyond_all_measure_is_pasted():
+    # 700 times: the step at which it is turned exceeds the rows that are pasted at a time
+    frame = torch.zeros(40, 50, 3, dtype=torch.uint8)
+    matrix = torch.tensor([[[1 / 700, 0, 7.0], [0, 1 / 700, 7.0]]])
+    assert bool((paste(frame, torch.ones(1, 4, 16, 16), matrix) == 255).all())

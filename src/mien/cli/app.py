@@ -22,10 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=(
-        "Exit codes: 0 success, 1 failed, 2 usage, 3 no face, 4 refused, 5 partial, "
-        "130 interrupted."
-    ),
+    epilog=f"Exit codes: {', '.join(map(str, Exit))}.",
 )
 app.command("swap")(swap.swap)
 app.command("faces")(faces.faces)

@@ -18,6 +18,9 @@ class Exit(IntEnum):
     PARTIAL = 5
     INTERRUPTED = 130
 
+    def __str__(self) -> str:
+        return f"{self.value} {self.name.lower().replace('_', ' ')}"
+
 
 CODES: tuple[tuple[type[MienError], Exit], ...] = (
     (InvalidOption, Exit.USAGE),

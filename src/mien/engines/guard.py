@@ -68,6 +68,13 @@ def run_guarded(
     return torch.stack(kept), tuple(faults)
 
 
+def numbers_fault(row: Tensor, shape: tuple[int, ...]) -> str | None:
+    """Say why ``row`` is not an array of ``shape`` with finite values, or None."""
+    if tuple(row.shape) != shape:
+        return f"shape {tuple(row.shape)} instead of {shape}"
+    return None if bool(torch.isfinite(row).all()) else "values that are not finite"
+
+
 def _rows(
     engine: Engine, inputs: Mapping[str, Tensor], output: str, size: int, check: Check
 ) -> tuple[list[Tensor], list[str | None]]:

@@ -17,6 +17,7 @@ from torch import Tensor
 from mien.errors import InvalidOption
 
 Point = tuple[float, float]
+FivePoints = tuple[Point, Point, Point, Point, Point]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Template:
     size: int
     """Side, in pixels, of the crop for which ``points`` holds."""
 
-    points: tuple[Point, Point, Point, Point, Point]
+    points: FivePoints
     """Left eye, right eye, nose tip, left mouth corner, right mouth corner, as (x, y) pixels."""
 
     def at(self, size: int) -> Tensor:

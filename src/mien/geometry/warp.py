@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.geometry.similarity import apply, invert, scales
+from mien.geometry.similarity import apply, compose, invert, scales
 
 MARGIN = 2
 """Pixels of the resized source kept around what the grid touches: the reach of the filters."""
 
 FINE = 2.5
-"""A patch enlarged by this much or more is turned at this scale and then only enlarged."""
+"""A patch is turned at this many times its own size or more; the rest is mere enlarging."""
 
 BAND = 256
 """Rows pasted at a time: what is worked on stays in the cache, and memory small."""
@@ -66,7 +66,7 @@ def _cut_one(pixels: Tensor, matrix: Tensor, size: int) -> Tensor:
     source, to_source = _resize(source, scale)
     source = source.float().div_(255)
     origin = inverse - inverse.new_tensor([[0, 0, left], [0, 0, top]])
-    return sample(source, to_source @ _square(origin), size, size).clamp_(0, 1)
+    return sample(source, compose(to_source, origin), size, size).clamp_(0, 1)
 
 
 def paste(pixels: Tensor, patches: Tensor, matrices: Tensor) -> Tensor:
@@ -83,23 +83,25 @@ def paste(pixels: Tensor, patches: Tensor, matrices: Tensor) -> Tensor:
         support = _support(patch[3])
         if support.empty:
             continue
-        left, top, right, bottom = paste_rectangle(matrix, support, (height, width))
-        if right <= left or bottom <= top:
+        touched = paste_rectangle(matrix, support, (height, width))
+        if touched.empty:
             continue
+        left, top, right, bottom = touched
         inside = patch[:, support.top : support.bottom, support.left : support.right]
         shifted = matrix - matrix.new_tensor([[0, 0, support.left], [0, 0, support.top]])
         scale = 1.0 / float(scales(matrix))
         # a patch much enlarged has no detail as fine as the frame: turn it at a coarser step
         step = max(1, int(scale / FINE))
         source, to_source = _resize(inside[None], scale / step)
-        for first in range(top, bottom, BAND // step * step):
-            last = min(first + BAND // step * step, bottom)
+        band = step * max(1, BAND // step)
+        for first in range(top, bottom, band):
+            last = min(first + band, bottom)
             # coarse pixel -> frame -> patch -> its part that is not empty, resized
             to_frame = matrix.new_tensor(
-                [[step, 0, left - (step + 1) / 2], [0, step, first - (step + 1) / 2], [0, 0, 1]]
+                [[step, 0, left - (step + 1) / 2], [0, step, first - (step + 1) / 2]]
             )
             rows, columns = -(-(last - first) // step) + 2, -(-(right - left) // step) + 2
-            grid = to_source @ _square(shifted) @ to_frame
+            grid = compose(compose(to_source, shifted), to_frame)
             laid = sample(source, grid, rows, columns, outside="zeros")
             if step > 1:
                 laid = functional.interpolate(laid, scale_factor=step, mode="bilinear")
@@ -128,7 +130,7 @@ def paste_rectangle(matrix: Tensor, support: Rectangle | int, size: tuple[int, i
 def sample(image: Tensor, grid: Tensor, height: int, width: int, outside: str = "border") -> Tensor:
     """Return ``image`` (1, C, h, w) looked up bilinearly at ``height`` x ``width`` points.
 
-    ``grid`` (2 or 3, 3) takes a destination pixel to an image pixel. ``outside`` is 'border'
+    ``grid`` (2, 3) takes a destination pixel to an image pixel. ``outside`` is 'border'
     (repeat the edge) or 'zeros'.
     """
     h, w = image.shape[-2:]
@@ -146,22 +148,15 @@ def sample(image: Tensor, grid: Tensor, height: int, width: int, outside: str = 
 
 
 def _resize(image: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Resize (1, C, h, w) by about ``scale``; also return the 3x3 map from old to new pixels."""
+    """Resize (1, C, h, w) by about ``scale``; also return the map (2, 3) from old to new pixels."""
     h, w = image.shape[-2:]
     new_h, new_w = max(1, round(h * scale)), max(1, round(w * scale))
     sx, sy = new_w / w, new_h / h
-    to_new = torch.tensor(
-        [[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2], [0, 0, 1]], device=image.device
-    )
+    to_new = torch.tensor([[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2]], device=image.device)
     if (new_h, new_w) != (h, w):
         mode = "bilinear" if scale < 1 else "bicubic"
         image = functional.interpolate(image, (new_h, new_w), mode=mode, antialias=True)
     return image, to_new
-
-
-def _square(matrix: Tensor) -> Tensor:
-    """Complete a (2, 3) matrix by its third row."""
-    return torch.cat([matrix, matrix.new_tensor([[0, 0, 1]])])
 
 
 def _bounds(matrix: Tensor, box: Rectangle, margin: float) -> Rectangle:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
@@ -49,7 +50,7 @@ UPRIGHT: Mapping[Any, Image.Transpose] = MappingProxyType(
 """What undoes each EXIF orientation (EXIF 2.32, tag 274)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Picture:
     """A picture as the engine sees it, and what must go back into the file beside it."""
 
@@ -64,11 +65,13 @@ class Picture:
     profile: bytes | None = None
     """The ICC profile of the pixels, or None for sRGB."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The sha256 of size and pixels: the same for the same content under any name."""
         pixels = self.frame.pixels.cpu().contiguous().numpy()
-        return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
+        content = hashlib.sha256(f"{pixels.shape}".encode())
+        content.update(pixels.reshape(-1).data)
+        return content.hexdigest()
 
 
 def read_picture(source: PictureLike) -> Picture:

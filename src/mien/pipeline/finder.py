@@ -172,8 +172,6 @@ def _distinct(faces: Faces) -> Faces:
 
 def _unknown(guesses: Faces, known: Faces) -> Faces:
     """Drop guesses that lie on a known face: they are that face, or a part of it."""
-    if not len(known) or not len(guesses):
-        return guesses
     same = intersection_over_smaller(guesses.boxes, known.boxes) > SAME_FACE
     return guesses[~same.any(dim=1)]
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.engines import Engine, run_guarded
+from mien.engines import Engine, numbers_fault, run_guarded
 from mien.errors import BadOutput, TemplateMismatch
 from mien.models import EmbedderContract
 from mien.types import Crops
@@ -50,11 +50,8 @@ class Embedder:
 
     def _fault(self, row: Tensor) -> str | None:
         """Say why ``row`` is no embedding, or None."""
-        shape = (self.contract.dimension,)
-        if tuple(row.shape) != shape:
-            return f"shape {tuple(row.shape)} instead of {shape}"
-        if not bool(torch.isfinite(row).all()):
-            return "values that are not finite"
+        if fault := numbers_fault(row, (self.contract.dimension,)):
+            return fault
         return None if bool(row.any()) else "nothing but zeros"
 
 

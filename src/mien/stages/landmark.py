@@ -10,12 +10,16 @@ the mesh: they are steadier than a detector's, and the same whichever detector g
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 import torch
 from torch import Tensor
 
 from mien.engines import Engine, run_finite
 from mien.errors import EngineError
 from mien.geometry import apply, cut, fit_similarity, invert, scales, template, zoom_about_centre
+from mien.geometry.templates import FivePoints
 from mien.models import MeshContract
 from mien.types import Faces
 
@@ -35,13 +39,17 @@ class Landmarker:
 
     def __init__(self, engine: Engine, contract: MeshContract) -> None:
         self.engine, self.contract = engine, contract
-        aligned = template(contract.template)
         self._size = contract.size
-        offsets = torch.tensor(contract.offsets)
-        # template points as the network's crop shows them; where the mesh has them
-        self._detector = zoom_about_centre(aligned.at(self._size), self._size, contract.zoom)
-        shown = zoom_about_centre(aligned.at(aligned.size) + offsets, aligned.size, contract.zoom)
-        self._mesh = (shown + 0.5) * (self._size / aligned.size) - 0.5
+        taught = template(contract.template)
+        # the template's points as the mesh has them, instead of as its network was taught
+        shown = tuple(
+            (x + dx, y + dy)
+            for (x, y), (dx, dy) in zip(taught.points, contract.offsets, strict=True)
+        )
+        self._detector, self._mesh = (
+            zoom_about_centre(points.at(self._size), self._size, contract.zoom)
+            for points in (taught, replace(taught, points=cast("FivePoints", shown)))
+        )
 
     def __call__(self, pixels: Tensor, faces: Faces) -> tuple[Faces, Tensor]:
         """Return ``faces`` with mesh, points and boxes from the mesh, and their presence.

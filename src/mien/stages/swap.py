@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mien.engines import Engine, run_guarded
+from mien.engines import Engine, numbers_fault, run_guarded
 from mien.errors import SpaceMismatch, TemplateMismatch
 from mien.models import SwapperContract
 from mien.types import Crops
@@ -51,10 +51,8 @@ class FaceSwap:
 
     def _fault(self, row: Tensor, shape: tuple[int, ...]) -> str | None:
         """Say why ``row`` cannot be a picture of ``shape``, or None."""
-        if tuple(row.shape) != shape:
-            return f"shape {tuple(row.shape)} instead of {shape}"
-        if not bool(torch.isfinite(row).all()):
-            return "values that are not finite"
+        if fault := numbers_fault(row, shape):
+            return fault
         # what counts is the picture that would be shown: values beyond its range are one colour
         shown = self.contract.pixels.decode(row[None])[0].clamp(0, 1)
         return "one flat colour" if float(shown.flatten(1).std(dim=1).amax()) < FLAT else None
