@@ -29,9 +29,9 @@ from PIL import Image
 from torch import Tensor
 
 import mien
+from mien.choice import Which
 from mien.engines import OnnxEngine
 from mien.models import Catalogue
-from mien.pipeline import Which
 
 PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
 SCENES = ((1, 720), (3, 720), (8, 720), (1, 2160), (3, 2160), (8, 2160))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,14 +13,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from hypothesis.configuration import set_hypothesis_home_dir
 from PIL import Image
 from torch import Tensor
 
-from mien import Swapper
+from mien import Catalogue, Swapper
 from mien.cli.app import run
 from mien.engines import OnnxEngine, Port
+from mien.loader import Loader
+from mien.pipeline import FaceFinder
 
-PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
+ROOT = Path(__file__).parent.parent
+PORTRAITS = ROOT / "examples" / "portraits"
+set_hypothesis_home_dir(ROOT / ".hypothesis")
 # Small tensors: more threads only wait for each other on a busy machine.
 torch.set_num_threads(1)
 
@@ -27,10 +34,15 @@ CONSENT = "Generated portraits: no real person is shown."
 
 @pytest.fixture(autouse=True, scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keep the ledger of the tests away from the user's."""
+    """Keep the tests away from the user's ledger and settings, and the user's away from them."""
     patch = pytest.MonkeyPatch()
-    folder = tmp_path_factory.mktemp("home")
+    for name in [name for name in os.environ if name.startswith("MIEN_")]:
+        patch.delenv(name)
+    folder, settings, here = (tmp_path_factory.mktemp(name) for name in ("home", "user", "here"))
     patch.setenv("MIEN_HOME", str(folder))
+    patch.setenv("XDG_CONFIG_HOME", str(settings))  # for processes that tests start
+    patch.setattr("mien.settings.user_config_path", lambda name, appauthor: settings / name)
+    patch.chdir(here)  # a mien.toml in or above the folder of the code is not ours
     return folder
 
 
@@ -43,6 +55,16 @@ def portraits() -> dict[str, Path]:
 def swapper(home: Path) -> Swapper:
     """The default swapper; it keeps no state between pictures but its cache."""
     return Swapper()
+
+
+def face_finder(detector: str = "yunet") -> FaceFinder:
+    """Return what finds faces, with the networks that ship."""
+    return Loader(Catalogue(), "cpu", allow_fallback=False, threads=None).finder(detector)
+
+
+@pytest.fixture(scope="session")
+def find() -> FaceFinder:
+    return face_finder()
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +117,39 @@ def built(monkeypatch):
 
     monkeypatch.setattr("mien.swapper.Swapper", build)
     return record
+
+
+@pytest.fixture
+def lock(monkeypatch):
+    """Return what locks a folder, so that nothing in it can be seen, read or written."""
+    locked: list[Path] = []
+
+    def guarded(function):
+        def call(path, *arguments, **options):
+            if isinstance(path, str | os.PathLike):
+                for folder in locked:
+                    if folder in Path(os.path.abspath(path)).parents:  # noqa: PTH100
+                        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return function(path, *arguments, **options)
+
+        return call
+
+    def lock_folder(folder):
+        folder.chmod(0)
+        try:
+            list(folder.iterdir())
+        except PermissionError:
+            pass
+        else:  # an administrator may look everywhere
+            for name in ("stat", "lstat", "open", "mkdir"):
+                monkeypatch.setattr(os, name, guarded(getattr(os, name)))
+            monkeypatch.setattr(io, "open", guarded(io.open))
+        locked.append(folder)
+
+    yield lock_folder
+    monkeypatch.undo()
+    for folder in locked:
+        folder.chmod(0o700)
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,12 @@ import pytest
 import torch
 from conftest import CONSENT, scene
 
-from mien.geometry import cut, fit_similarity, paste, template
+from mien import Cast
+from mien.geometry import cut, fit_similarity, paste, template, uncover
 from mien.stages.color import match_color
 from mien.stages.mask import face_mask
 from mien.stages.poisson import poisson_blend
-from mien.types import Frame
+from mien.types import Frame, Role
 
 pytestmark = [
     pytest.mark.gpu,
@@ -46,11 +47,13 @@ def test_cut_and_paste(parts):
     assert float((on_gpu.cpu() - crops).abs().max()) < 1.5 * CODE
     mask = face_mask(oval().expand(2, -1, -1), 128)[:, None]
     patches = torch.cat([crops.flip(1) * mask, mask], dim=1)
-    one, other = (
-        paste(frame, patches, matrices),
-        paste(frame.cuda(), patches.cuda(), matrices.cuda()),
-    )
+    one, other = frame.clone(), frame.cuda()
+    paste(one, patches, matrices)
+    covered = paste(other, patches.cuda(), matrices.cuda())
+    assert not torch.equal(one, frame)
     assert int((one.int() - other.cpu().int()).abs().max()) <= 1
+    uncover(other, covered)
+    assert torch.equal(other.cpu(), frame)
 
 
 def test_mask_color_and_poisson(parts):
@@ -69,8 +72,9 @@ def test_mask_color_and_poisson(parts):
 def test_a_frame_on_the_gpu_comes_back_there_and_equal(swapper, load, parts):
     frame = parts[0]
     who = swapper.identity(load("dev"), consent=CONSENT)
-    here = swapper._pipeline(Frame(frame), who, faces="all")
-    there = swapper._pipeline(Frame(frame.cuda()), who, faces="all")
+    cast = Cast((Role(who),), "all")
+    here = swapper._pipeline(Frame(frame.clone()), cast)
+    there = swapper._pipeline(Frame(frame.cuda()), cast)
     assert there.frame.pixels.is_cuda
     assert len(there.chosen) == len(here.chosen) == 2
     a, b = here.frame.pixels, there.frame.pixels.cpu()
@@ -81,3 +85,15 @@ def test_a_frame_on_the_gpu_comes_back_there_and_equal(swapper, load, parts):
     for left, top, right, bottom in here.faces.boxes.int().tolist():
         boxes[max(0, top - 1) : bottom + 3, max(0, left - 1) : right + 3] = True
     assert torch.equal(a[~boxes], b[~boxes])
+
+
+def test_people_are_told_apart_on_the_gpu_too(swapper, load, parts):
+    ben, mei = (swapper.identity(load(name), consent=CONSENT) for name in ("ben", "mei"))
+    cast = Cast((Role(ben, mei), Role(mei, ben)))
+    here = swapper._pipeline(Frame(parts[0].clone()), cast)
+    there = swapper._pipeline(Frame(parts[0].cuda()), cast)
+    assert there.distances is not None
+    assert there.distances.is_cuda
+    assert float((there.distances.cpu() - here.distances).abs().max()) < 1e-3
+    assert (there.chosen, there.roles) == (here.chosen, here.roles)
+    assert sorted(there.roles) == [0, 1]

@@ -15,8 +15,8 @@ from mien import errors
 
 HEAVY = {"torch", "onnxruntime", "numpy", "PIL"}
 PUBLIC = [
-    *("Card", "Catalogue", "Crops", "FaceFinder", "Faces", "Frame", "Identity", "Result"),
-    *("Swapped", "Swapper", "__version__", "errors", "face_finder"),
+    *("Card", "Cast", "Catalogue", "Crops", "Faces", "Frame", "Identity", "Observer", "Result"),
+    *("Settings", "Sighting", "Swapped", "Swapper", "__version__", "errors"),
 ]
 
 
@@ -65,7 +65,8 @@ def test_importing_mien_is_cheap():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["swap", "--help"], ["faces", "-h"], ["models", "--help"], []]
+    "arguments",
+    [["--help"], ["swap", "--help"], ["faces", "-h"], ["models", "--help"], ["doctor", "-h"], []],
 )
 def test_help_is_cheap(arguments):
     code = f"from mien.cli.app import run\nassert run({arguments!r}) == 0"

@@ -15,43 +15,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mien import errors
-    from mien.loader import face_finder
     from mien.models import Card, Catalogue
-    from mien.pipeline import FaceFinder
+    from mien.observer import Observer, Sighting
+    from mien.pipeline import Cast
     from mien.result import Result
+    from mien.settings import Settings
     from mien.swapper import Swapper
     from mien.types import Crops, Faces, Frame, Identity, Swapped
     from mien.version import __version__
 
 _HOME = {
     "Card": "mien.models",
+    "Cast": "mien.pipeline",
     "Catalogue": "mien.models",
     "Crops": "mien.types",
-    "FaceFinder": "mien.pipeline",
     "Faces": "mien.types",
     "Frame": "mien.types",
     "Identity": "mien.types",
+    "Observer": "mien.observer",
     "Result": "mien.result",
+    "Settings": "mien.settings",
+    "Sighting": "mien.observer",
     "Swapped": "mien.types",
     "Swapper": "mien.swapper",
     "__version__": "mien.version",
-    "face_finder": "mien.loader",
 }
 
 __all__ = [
     "Card",
+    "Cast",
     "Catalogue",
     "Crops",
-    "FaceFinder",
     "Faces",
     "Frame",
     "Identity",
+    "Observer",
     "Result",
+    "Settings",
+    "Sighting",
     "Swapped",
     "Swapper",
     "__version__",
     "errors",
-    "face_finder",
 ]
 
 

@@ -2,11 +2,14 @@
 
 MienError
 ├── InvalidOption           an option's value is not in the allowed set
+├── OptionsConflict         two options contradict each other
 ├── PictureError            a picture file or array
 │   ├── PictureUnreadable
 │   └── PictureUnwritable
 ├── FaceError               the faces in a picture
-│   ├── NoFace
+│   ├── NoFace              none at all
+│   │   ├── NoSuchFace      none of this number
+│   │   └── PersonAbsent    none of this person
 │   └── DifferentPeople     several source pictures, not one person
 ├── Refused                 mien will not do this
 │   └── ConsentMissing
@@ -19,9 +22,10 @@ MienError
 ├── EngineError             running a network
 │   ├── EngineUnavailable
 │   └── BadOutput
-└── Mismatch                two parts that do not fit together
-    ├── TemplateMismatch
-    └── SpaceMismatch
+├── Mismatch                two parts that do not fit together
+│   ├── TemplateMismatch
+│   └── SpaceMismatch
+└── Unforeseen              a fault of mien's own
 """
 
 from __future__ import annotations
@@ -41,6 +45,14 @@ class InvalidOption(MienError, ValueError):
         self.option, self.value = option, value
         self.allowed = allowed if isinstance(allowed, str) else ", ".join(map(str, allowed))
         super().__init__(f"{option}={value!r} is not possible. Allowed: {self.allowed}.")
+
+
+class OptionsConflict(MienError, ValueError):
+    """Two options contradict each other. ``options`` are their names."""
+
+    def __init__(self, one: str, other: str, why: str) -> None:
+        self.options = (one, other)
+        super().__init__(f"The options {one!r} and {other!r} contradict each other: {why}.")
 
 
 class PictureError(MienError):
@@ -70,11 +82,37 @@ class FaceError(MienError):
 class NoFace(FaceError):
     """No face was found."""
 
-    def __init__(self, picture: str) -> None:
+    def __init__(self, picture: str, message: str | None = None) -> None:
         super().__init__(
-            f"No face was found in {picture}. Upright and turned faces from 20 pixels up are "
+            message
+            or f"No face was found in {picture}. Upright and turned faces from 20 pixels up are "
             "searched; is the face covered, cut off, or very dark?",
             picture=picture,
+        )
+
+
+class NoSuchFace(NoFace):
+    """Faces were asked for by numbers that the picture does not have."""
+
+    def __init__(self, picture: str, *, numbers: Iterable[int], found: int) -> None:
+        self.found = found
+        asked = ", ".join(map(str, numbers))
+        has = f"{found} faces, 0 to {found - 1}" if found > 1 else "one face, 0"
+        super().__init__(
+            picture, f"{picture} has {has}; there is no face {asked}. 'mien faces' shows them."
+        )
+
+
+class PersonAbsent(NoFace):
+    """No face in the picture is that of a person to replace. ``nearest`` is a distance."""
+
+    def __init__(self, picture: str, *, nearest: float, limit: float) -> None:
+        self.nearest, self.limit = nearest, limit
+        super().__init__(
+            picture,
+            f"Nobody who is to be replaced was found in {picture}: the nearest face has a distance "
+            f"of {nearest:.2f}, and at most {limit:.2f} is one person. 'mien faces --against' "
+            "shows all distances; 'max_distance' changes the limit.",
         )
 
 
@@ -200,4 +238,14 @@ class SpaceMismatch(Mismatch):
     def __init__(self, *, expected: str, found: str) -> None:
         super().__init__(
             "The identity was embedded by another network", expected=expected, found=found
+        )
+
+
+class Unforeseen(MienError):
+    """An error that is mien's own fault; it ended one piece of work and not the others."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"An error that mien did not foresee: {type(error).__name__}: {error}. "
+            "Please report it, with what 'mien --verbose …' prints."
         )

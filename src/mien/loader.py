@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar, cast
 
 from mien.engines import Engine, OnnxEngine
-from mien.models import CONTRACTS, Catalogue, Contract, DetectorContract, MeshContract
-from mien.pipeline import FaceFinder
+from mien.models import (
+    CONTRACTS,
+    Catalogue,
+    Contract,
+    DetectorContract,
+    EmbedderContract,
+    MeshContract,
+)
+from mien.pipeline import EmbeddingCache, FaceFinder, Identifier
 from mien.stages.detect import Detector
+from mien.stages.embed import Embedder
 from mien.stages.landmark import Landmarker
 
 log = logging.getLogger(__name__)
@@ -54,18 +61,16 @@ class Loader:
             Landmarker(*self.load(MESH, MeshContract)),
         )
 
+    def identifier(self, finder: FaceFinder, space: str, cache: EmbeddingCache) -> Identifier:
+        """Return what knows people whom ``finder`` finds, with the embedder called ``space``."""
+        detector = finder.detector.engine.model
+        return Identifier(
+            finder,
+            Embedder(*self.load(space, EmbedderContract)),
+            cache,
+            networks=self.digests(detector, MESH, space),
+        )
+
     def digests(self, *names: str) -> str:
         """Return the sha256 of the networks of these names: what embeddings depend on."""
         return " ".join(self.catalogue.card(name).sha256 for name in names)
-
-
-def face_finder(
-    *,
-    detector: str = "yunet",
-    provider: str = "cpu",
-    allow_fallback: bool = False,
-    threads: int | None = None,
-    models: str | Path | None = None,
-) -> FaceFinder:
-    """Return what finds faces, without the networks that only swapping needs."""
-    return Loader(Catalogue(models), provider, allow_fallback, threads).finder(detector)

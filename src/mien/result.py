@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from PIL import Image
+from torch import Tensor
 
-from mien.media import Picture, write_picture
+from mien.geometry import uncover
+from mien.media import Picture, Subsampling, in_srgb, write_picture
+from mien.media.draw import draw_faces, side_by_side
+from mien.pipeline import Cast
 from mien.safety import xmp_packet
-from mien.types import Faces, Swapped
+from mien.types import Faces, Frame, Swapped
 from mien.version import __version__
 
 
@@ -21,79 +26,172 @@ from mien.version import __version__
 class Result:
     """A swapped picture and how it came about."""
 
-    swapped: Swapped
-    target: Picture
-    consent: str
-    """Id of the consent record."""
+    moments: tuple[Swapped, ...]
+    """What was done to each frame: one, unless the picture moves."""
 
+    target: Picture
+    """The picture, its pixels changed."""
+
+    cast: Cast
     model: str
     providers: Mapping[str, str]
 
     @property
+    def swapped(self) -> Swapped:
+        """What was done to the picture, or to the first frame of an animation that was changed."""
+        return next((moment for moment in self.moments if moment.chosen), self.moments[0])
+
+    @property
     def faces(self) -> Faces:
-        """Every face that was found, largest first."""
+        """Every face that was found, in the order that was asked for: by default largest first."""
         return self.swapped.faces
 
     @property
     def timings(self) -> Mapping[str, float]:
-        """Seconds by stage."""
-        return self.swapped.timings
+        """Seconds by stage, of all frames together."""
+        total: dict[str, float] = {}
+        for moment in self.moments:
+            for stage, seconds in moment.timings.items():
+                total[stage] = total.get(stage, 0.0) + seconds
+        return total
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """Ids of the consent records of the people whose faces were used."""
+        played = sorted({role for moment in self.moments for role in moment.roles})
+        return tuple(dict.fromkeys(self.cast.roles[role].identity.consent for role in played))
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """What was asked for and is not in the picture: numbers of faces, or of the cast's roles.
+
+        Roles, counted from 0, if faces were chosen by person.
+        """
+        if self.cast.by_person:
+            played = {role for moment in self.moments for role in moment.roles}
+            return tuple(r for r in range(len(self.cast.roles)) if r not in played)
+        if isinstance(self.cast.faces, tuple):
+            most = max(len(moment.faces) for moment in self.moments)
+            return tuple(number for number in self.cast.faces if number >= most)
+        return ()
 
     @property
     def partial(self) -> bool:
-        """Whether some chosen face could not be swapped."""
-        return bool(self.swapped.faults)
+        """Whether a face could not be swapped, or the picture has none of a number asked for."""
+        faults = any(moment.faults for moment in self.moments)
+        return faults or (not self.cast.by_person and bool(self.missing))
 
     @property
     def pixels(self) -> npt.NDArray[np.uint8]:
-        """A copy of the new picture, uint8 (H, W, 3), RGB."""
-        return cast("npt.NDArray[np.uint8]", self.swapped.frame.pixels.cpu().numpy().copy())
+        """The new picture in sRGB, uint8 (H, W, 3), a copy; of an animation, ``swapped``'s."""
+        return in_srgb(self.target, self.swapped.frame)
+
+    @property
+    def before(self) -> npt.NDArray[np.uint8]:
+        """The picture as it was, like ``pixels``."""
+        frame = self.swapped.frame
+        pixels = frame.pixels.clone()
+        if self.swapped.layers is not None:
+            uncover(pixels, self.swapped.layers.covered)
+        return in_srgb(self.target, replace(frame, pixels=pixels))
 
     @property
     def image(self) -> Image.Image:
         """The new picture for PIL."""
         return Image.fromarray(self.pixels)
 
-    def save(self, path: str | Path) -> None:
-        """Write a JPEG, PNG or WebP file by the suffix, marked as synthetic.
+    def save(
+        self,
+        path: str | Path,
+        *,
+        quality: int | None = None,
+        subsampling: Subsampling | None = None,
+    ) -> None:
+        """Write the picture in the format of the suffix, marked as synthetic.
 
-        The metadata carries the IPTC digital source type and the consent record's id. Raises
-        PictureUnwritable; nothing is left behind then.
+        Depth, colours, alpha, metadata and compression are those of the input, as far as the
+        format allows; ``quality`` (1 to 100) and ``subsampling`` ('4:4:4', '4:2:2', '4:2:0')
+        change the last. The metadata say how the picture was made, and by whose consent. Raises
+        PictureUnwritable, InvalidOption; nothing is left behind then.
         """
-        xmp = xmp_packet(consent=self.consent, model=self.model, version=__version__)
-        new = Picture(
-            self.swapped.frame,
-            name=Path(path).name,
-            alpha=self.target.alpha,
-            profile=self.target.profile,
+        write_picture(
+            Path(path),
+            self.target,
+            xmp=self._mark(self.target.metadata.xmp),
+            quality=quality,
+            subsampling=subsampling,
         )
-        write_picture(Path(path), new, xmp=xmp)
+
+    def save_compare(self, path: str | Path) -> None:
+        """Write the picture before and after, side by side, marked as ``save`` does."""
+        both = side_by_side(self.before, self.pixels)
+        write_picture(Path(path), picture_of(both, Path(path).name), xmp=self._mark())
+
+    def save_debug_view(self, path: str | Path) -> None:
+        """Write the picture as it was, with boxes, points, meshes and masks drawn on it."""
+        drawn = draw_faces(self.before, self.faces, self.swapped.layers)
+        write_picture(Path(path), picture_of(drawn, Path(path).name), xmp=None)
 
     def report(self) -> dict[str, Any]:
         """Return what happened, ready for JSON."""
-        return {
-            "consent": self.consent,
+        report = {
+            "consents": list(self.consents),
             "model": self.model,
             "providers": dict(self.providers),
-            "faces": describe(self.faces),
-            "swapped": list(self.swapped.chosen),
-            "faults": [{"face": f.face, "reason": f.reason} for f in self.swapped.faults],
+            **_account(self.swapped),
+            "missing": list(self.missing),
             "milliseconds": {k: round(v * 1e3, 2) for k, v in self.timings.items()},
         }
+        if len(self.moments) > 1:
+            report["frames"] = [
+                {"seconds": float(moment.frame.time or 0), **_account(moment)}
+                for moment in self.moments
+            ]
+        return report
+
+    def _mark(self, existing: bytes = b"") -> bytes:
+        return xmp_packet(
+            consents=self.consents, model=self.model, version=__version__, existing=existing
+        )
 
     def __repr__(self) -> str:
-        return f"Result({self.target.name}: {len(self.swapped.chosen)} of {len(self.faces)} faces)"
+        done = f"{len(self.swapped.chosen)} of {len(self.faces)} faces"
+        frames = f" in {len(self.moments)} frames" if len(self.moments) > 1 else ""
+        return f"Result({self.target.name}: {done}{frames})"
 
 
-def describe(faces: Faces) -> list[dict[str, Any]]:
-    """Return boxes, scores, points and rolls of faces, ready for JSON."""
+def picture_of(pixels: npt.NDArray[np.uint8], name: str) -> Picture:
+    """Return RGB ``pixels`` (H, W, 3) as a picture."""
+    return Picture((Frame(torch.from_numpy(pixels)),), name=name)
+
+
+def describe(faces: Faces, distances: Tensor | None = None) -> list[dict[str, Any]]:
+    """Return boxes, scores, points, rolls and ``distances`` (K, R) of faces, ready for JSON."""
     return [
         {
             "index": i,
             "box": [round(v, 1) for v in faces.boxes[i].tolist()],
+            "size": [round(v, 1) for v in (faces.boxes[i, 2:] - faces.boxes[i, :2]).tolist()],
             "score": round(float(faces.scores[i]), 3),
             "roll": round(float(faces.rolls[i]), 1),
             "points": [[round(v, 1) for v in point] for point in faces.points[i].tolist()],
+            **({} if distances is None else {"distances": _rounded(distances[i])}),
         }
         for i in range(len(faces))
     ]
+
+
+def _rounded(row: Tensor) -> list[float]:
+    return [round(v, 3) for v in row.tolist()]
+
+
+def _account(moment: Swapped) -> dict[str, Any]:
+    """Return what was done to one frame."""
+    return {
+        "faces": describe(moment.faces, moment.distances),
+        "swapped": [
+            {"face": face, "role": role}
+            for face, role in sorted(zip(moment.chosen, moment.roles, strict=True))
+        ],
+        "faults": [{"face": f.face, "reason": f.reason} for f in moment.faults],
+    }

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from mien.errors import ConsentMissing, InvalidOption, NoFace, PictureUnreadable
-from mien.loader import MESH, Loader
-from mien.media import PictureLike, read_picture
-from mien.models import Catalogue, EmbedderContract, SwapperContract
-from mien.pipeline import Blend, EmbeddingCache, Identifier, Pipeline, Which
+from mien.choice import Order, Which, check_choice
+from mien.errors import (
+    BadOutput,
+    ConsentMissing,
+    InvalidOption,
+    NoFace,
+    NoSuchFace,
+    OptionsConflict,
+    PersonAbsent,
+    PictureUnreadable,
+)
+from mien.loader import Loader
+from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, read_picture
+from mien.models import Catalogue, SwapperContract
+from mien.pipeline import Blend, Cast, EmbeddingCache, Pipeline
 from mien.result import Result
 from mien.safety import Ledger
-from mien.stages.embed import Embedder
 from mien.stages.swap import FaceSwap
-from mien.types import Faces, Identity
+from mien.types import Faces, Identity, Role
+
+Person: TypeAlias = PictureLike | Sequence[PictureLike] | Identity
+"""Somebody to recognise: by a picture, several pictures, or what Swapper.reference returned."""
+
+Map: TypeAlias = Mapping[Identity, Person] | Sequence[tuple[Identity, Person]]
+"""Whose face replaces whom: identities, each with the person who is replaced."""
 
 
 class Swapper:
@@ -36,6 +52,8 @@ class Swapper:
         Where and how wide networks run; see OnnxEngine.
     models
         Folder with further model cards and weights.
+    max_megapixels
+        Pictures that are larger, all frames together, are refused.
     cache_size, cache_folder
         How many embeddings are remembered, and where on disk, if anywhere.
     ledger
@@ -53,6 +71,7 @@ class Swapper:
         allow_fallback: bool = False,
         threads: int | None = None,
         models: str | Path | None = None,
+        max_megapixels: float = MAX_MEGAPIXELS,
         cache_size: int = 100,
         cache_folder: str | Path | None = None,
         ledger: str | Path | None = None,
@@ -60,17 +79,12 @@ class Swapper:
         loader = Loader(Catalogue(models), provider, allow_fallback, threads)
         finder = loader.finder(detector)
         swap = FaceSwap(*loader.load(model, SwapperContract))
-        space = swap.contract.space
-        embedder = Embedder(*loader.load(space, EmbedderContract))
-        self.model = model
+        cache = EmbeddingCache(cache_size, Path(cache_folder) if cache_folder else None)
+        self._identifier = loader.identifier(finder, swap.contract.space, cache)
+        self.model, self.max_megapixels = model, max_megapixels
         self.ledger = Ledger(Path(ledger) if ledger else None)
+        embedder = self._identifier.embedder
         self._pipeline = Pipeline(finder, embedder, swap, blend=blend, color_match=color_match)
-        self._identifier = Identifier(
-            finder,
-            embedder,
-            EmbeddingCache(cache_size, Path(cache_folder) if cache_folder else None),
-            networks=loader.digests(detector, MESH, space),
-        )
         self._engines = (
             finder.detector.engine,
             finder.landmarker.engine,
@@ -92,15 +106,9 @@ class Swapper:
         ledger; without it, a statement recorded earlier for the same pictures is used. Raises
         ConsentMissing, NoFace, DifferentPeople, PictureUnreadable.
         """
-        if isinstance(pictures, Sequence) and not isinstance(pictures, str | bytes):
-            several = list(pictures)
-        else:
-            several = [pictures]
-        if not several:
-            raise PictureUnreadable("There is no source picture.")
         if consent is not None and not isinstance(consent, str):
             raise InvalidOption("consent", consent, "a statement in words")
-        read = [read_picture(picture) for picture in several]
+        read = self._read(pictures)
         name = ", ".join(picture.name for picture in read)
         if consent is None and self.ledger.find([read[0].digest]) is None:
             raise ConsentMissing(name)
@@ -118,31 +126,131 @@ class Swapper:
 
         return self._identifier(read, record)
 
+    def reference(self, pictures: PictureLike | Sequence[PictureLike]) -> Identity:
+        """Return the person in a picture, or in several, to be recognised and replaced.
+
+        No consent is needed, and none recorded: the face cannot be put on another. Raises NoFace,
+        DifferentPeople, PictureUnreadable.
+        """
+        return self._identifier.reference(self._read(pictures))
+
+    def cast(
+        self,
+        identity: Identity | None = None,
+        *,
+        faces: Which | Sequence[int] | None = None,
+        order: Order | None = None,
+        only: Person | None = None,
+        map: Map | None = None,  # noqa: A002 - the option's name, everywhere
+        max_distance: float | None = None,
+    ) -> Cast:
+        """Return who is put on which faces, for use with many pictures.
+
+        ``identity`` goes on the faces that ``faces`` names: 'largest' (the default), 'all', or
+        numbers counted from 0 in ``order`` ('large-small', the default, 'left-right',
+        'top-bottom', and their reverses). With ``only`` it goes on that person's face and no other.
+        ``map`` instead pairs several identities with the people they replace; faces and people are
+        matched for the best fit on the whole, and nobody else's face is touched.
+
+        At most one face is taken for that of a person, unless ``faces`` is 'all'. ``max_distance``
+        is the greatest cosine distance (0 to 2) at which a face is somebody's; None leaves it to
+        the embedder's card. Raises InvalidOption, OptionsConflict, and what ``reference`` raises.
+        """
+        if map is None:
+            if not isinstance(identity, Identity):
+                found = None if identity is None else type(identity).__name__
+                raise InvalidOption("identity", found, "what Swapper.identity returns")
+            replaced = None if only is None else self._known(only)
+            return Cast((Role(identity, replaced),), faces, order, max_distance)
+        for name, value in (("identity", identity), ("only", only)):
+            if value is not None:
+                raise OptionsConflict(name, "map", "a map says it all")
+        check_choice(faces, order, max_distance, person="map")
+        pairs = _pairs(map)
+        roles = tuple(Role(one, self._known(other)) for one, other in pairs)
+        digests = [role.instead_of.digest for role in roles if role.instead_of]
+        if len(set(digests)) < len(digests):
+            raise InvalidOption("map", "the same person twice", "each person replaced once")
+        return Cast(roles, faces, order, max_distance)
+
     def faces(self, picture: PictureLike) -> Faces:
         """Return all faces in a picture, largest first."""
-        return self._pipeline.finder(read_picture(picture).frame.pixels)
+        return self._pipeline.finder(self._read(picture)[0].frame.view)
 
     def swap(
         self,
-        picture: PictureLike,
-        identity: Identity,
+        picture: PictureLike | Picture,
+        who: Identity | Cast | None = None,
         *,
-        faces: Which = "largest",
+        faces: Which | Sequence[int] | None = None,
+        order: Order | None = None,
+        only: Person | None = None,
+        map: Map | None = None,  # noqa: A002 - the option's name, everywhere
+        max_distance: float | None = None,
         strength: float = 1.0,
     ) -> Result:
-        """Return ``picture`` with ``identity`` on its largest face, or on 'all' of them.
+        """Return ``picture`` with the faces in it swapped; see ``cast`` for whose goes where.
 
-        ``strength`` goes from the target's own identity (0) to the source's (1). Raises NoFace,
-        PictureUnreadable, InvalidOption, BadOutput.
+        ``who`` is the identity to put on, or a whole cast, which leaves out the other options;
+        with ``map`` there is none. ``strength`` goes from the target's own identity (0) to the
+        source's (1). All frames of an animation are swapped. Raises NoFace, NoSuchFace,
+        PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput.
         """
-        if not isinstance(identity, Identity):
-            raise InvalidOption(
-                "identity", type(identity).__name__, "what Swapper.identity returns"
-            )
-        target = read_picture(picture)
-        done = self._pipeline(target.frame, identity, faces=faces, strength=strength)
-        if not done.chosen:
-            raise NoFace(target.name)
-        return Result(
-            done, target, consent=identity.consent, model=self.model, providers=self.providers
+        options = {
+            "faces": faces, "order": order, "only": only, "map": map, "max_distance": max_distance
+        }  # fmt: skip
+        if isinstance(who, Cast):
+            given = [name for name, value in options.items() if value is not None]
+            if given:
+                raise OptionsConflict("who", given[0], "a cast says it all")
+            cast = who
+        else:
+            cast = self.cast(who, **options)  # type: ignore[arg-type]
+        target = picture if isinstance(picture, Picture) else self._read(picture)[0]
+        moments = tuple(self._pipeline(frame, cast, strength=strength) for frame in target.frames)
+        result = Result(moments, target, cast, self.model, self.providers)
+        if not any(moment.chosen for moment in moments):
+            self._explain(result)
+        return result
+
+    def _explain(self, result: Result) -> None:
+        """Raise why nothing was swapped."""
+        name, moments, cast = result.target.name, result.moments, result.cast
+        fault = next((fault for moment in moments for fault in moment.faults), None)
+        if fault is not None:
+            engine = self._pipeline.swap.engine
+            raise BadOutput(model=engine.model, provider=engine.provider, reason=fault.reason)
+        most = max(len(moment.faces) for moment in moments)
+        if most == 0:
+            raise NoFace(name)
+        if cast.by_person:
+            far = [moment.distances for moment in moments if moment.distances is not None]
+            nearest = min(float(each.min()) for each in far if len(each))
+            raise PersonAbsent(name, nearest=nearest, limit=self._pipeline.limit(cast))
+        raise NoSuchFace(name, numbers=result.missing, found=most)
+
+    def _known(self, person: Person) -> Identity:
+        return person if isinstance(person, Identity) else self.reference(person)
+
+    def _read(self, pictures: PictureLike | Sequence[PictureLike]) -> list[Picture]:
+        several = (
+            list(pictures)
+            if isinstance(pictures, Sequence) and not isinstance(pictures, str | bytes)
+            else [pictures]
         )
+        if not several:
+            raise PictureUnreadable("There is no picture.")
+        return [read_picture(one, max_megapixels=self.max_megapixels) for one in several]
+
+
+def _pairs(given: object) -> list[tuple[Identity, Person]]:
+    """Return the pairs of a map. Raises InvalidOption for everything else."""
+    wanted = "identities, each with the person who is replaced"
+    pairs: list[Any] = []
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        pairs = [tuple(pair) if isinstance(pair, tuple | list) else () for pair in given]
+    if not pairs or not all(len(pair) == 2 and isinstance(pair[0], Identity) for pair in pairs):
+        raise InvalidOption("map", type(given).__name__, wanted)
+    return pairs

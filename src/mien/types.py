@@ -7,9 +7,10 @@ OpenCV's warps; :mod:`mien.geometry` keeps it through every change of size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,15 +33,54 @@ class _Shown:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+class Rectangle(NamedTuple):
+    """Pixels ``left`` to ``right`` - 1 and ``top`` to ``bottom`` - 1 of a frame."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether no pixel lies inside."""
+        return self.right <= self.left or self.bottom <= self.top
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Frame(_Shown):
-    """One picture, or one moment of a clip."""
+    """One picture, or one moment of a clip.
+
+    Its pixels stay in the channels, depth and colours they came in; networks look at ``view``, and
+    what they make is taken through ``table`` into the pixels' own colours.
+    """
 
     pixels: Tensor
-    """uint8 (H, W, 3), RGB, on any device."""
+    """uint8 or uint16 (H, W, C), on any device: RGB, unless there is a ``table``."""
 
     time: Fraction | None = None
     """Presentation time in seconds, exact; None for a picture."""
+
+    alpha: Tensor | None = None
+    """Opacity (H, W), of the pixels' dtype, carried along unchanged; None for an opaque frame."""
+
+    sight: Tensor | None = None
+    """uint8 (H, W, 3): the pixels in sRGB; None if they are that already."""
+
+    table: Tensor | None = None
+    """float32 (C, N, N, N): the pixels' values, 0 to 1, of N steps of sRGB's red, green and blue.
+
+    None if the pixels are sRGB."""
+
+    @property
+    def view(self) -> Tensor:
+        """What networks look at: uint8 (H, W, 3), sRGB."""
+        return self.pixels if self.sight is None else self.sight
+
+    @property
+    def peak(self) -> int:
+        """The pixels' greatest value: 255 or 65535."""
+        return torch.iinfo(self.pixels.dtype).max
 
     @property
     def height(self) -> int:
@@ -146,10 +186,43 @@ class Identity(_Shown):
     """sha256 of the pictures' pixels, in hexadecimal."""
 
     consent: str
-    """Id of the consent record."""
+    """Id of the consent record; empty for a face that may be recognised and not put on another."""
 
     outliers: tuple[str, ...] = ()
     """Names of the pictures that were left out because they show somebody else."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Role:
+    """A person's face, and whose place it takes."""
+
+    identity: Identity
+
+    instead_of: Identity | None = None
+    """Who is replaced; None leaves that to the face's place in the picture."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Covered(_Shown):
+    """Part of a frame that was painted over, and what was there before."""
+
+    rectangle: Rectangle
+    before: Tensor
+    """The pixels (h, w, C) of the rectangle."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Layers(_Shown):
+    """The swapped faces as they lie on a frame, the lowest first."""
+
+    masks: Tensor
+    """float32 (K, S, S): their opacity in their crops."""
+
+    matrices: Tensor
+    """float32 (K, 2, 3): similarities, frame pixels to crop pixels."""
+
+    covered: tuple[Covered, ...]
+    """The parts of the frame they lie on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +241,27 @@ class Swapped:
     """What the pipeline did to one frame."""
 
     frame: Frame
-    """The new frame; the one that came in is untouched."""
+    """The frame that came in, its pixels changed."""
 
     faces: Faces
-    """Every face that was found, largest first."""
+    """Every face that was found, in the order that was asked for."""
 
-    chosen: tuple[int, ...]
-    """Indices into ``faces`` of those that were swapped."""
+    chosen: tuple[int, ...] = ()
+    """Indices into ``faces`` of those that were swapped, in the order in which they were laid."""
 
-    faults: tuple[Fault, ...]
+    roles: tuple[int, ...] = ()
+    """Which role each of ``chosen`` plays, as an index into the cast's roles."""
+
+    faults: tuple[Fault, ...] = ()
     """Faces that were to be swapped and could not be."""
 
-    timings: dict[str, float]
+    distances: Tensor | None = None
+    """float32 (K, R): cosine distance of each face to who is replaced in each role.
+
+    None when faces were chosen by their place."""
+
+    layers: Layers | None = None
+    """What was laid over the frame; None if nothing was."""
+
+    timings: Mapping[str, float] = field(default_factory=dict)
     """Seconds spent by stage name, in the order in which the stages ran."""

@@ -11,8 +11,10 @@ from scipy.ndimage import gaussian_filter
 from skimage.transform import warp
 from torch.nn import functional
 
-from mien.geometry import Rectangle, apply, compose, cut, invert, paste, paste_rectangle, sample
+from mien import geometry
+from mien.geometry import apply, compose, cut, invert, paste_rectangle, sample
 from mien.stages.mask import face_mask
+from mien.types import Rectangle
 
 steady = settings(derandomize=True, deadline=None, max_examples=40)
 
@@ -69,6 +71,13 @@ def soft_mask(size, seed):
     smooth = gaussian_filter(rough, size / 12)
     low, high = np.quantile(smooth, [0.3, 0.9])
     return torch.from_numpy(np.clip((smooth - low) / (high - low), 0, 1).astype(np.float32))
+
+
+def paste(pixels, patches, matrices):
+    """Return a copy of ``pixels`` with ``patches`` laid over it."""
+    copy = pixels.clone()
+    geometry.paste(copy, patches, matrices)
+    return copy
 
 
 # ---------------------------------------------------------------- cut
@@ -310,15 +319,15 @@ def test_a_flat_frame_stays_flat_under_a_patch_of_its_colour(matrix, codes, seed
 
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 3.0])
-def test_the_frame_that_came_in_is_not_modified(factor):
+def test_the_frame_is_changed_in_place_and_the_patches_are_not(factor):
     frame = noise(64, 64)
-    before = frame.clone()
+    place, before = frame.data_ptr(), frame.clone()
     matrix = similarity(10, factor, (30, 30), (15.5, 15.5))
     patches = opaque((0.2, 0.4, 0.6), 32)[None]
     untouched = patches.clone()
-    pixels = paste(frame, patches, matrix[None])
-    assert not torch.equal(pixels, before)
-    assert torch.equal(frame, before)
+    geometry.paste(frame, patches, matrix[None])
+    assert frame.data_ptr() == place
+    assert not torch.equal(frame, before)
     assert torch.equal(patches, untouched)
 
 
@@ -388,9 +397,9 @@ def test_no_opacity_leaves_the_frame(factor):
 
 def test_no_faces_leave_the_frame():
     frame = noise(8, 8)
-    pixels = paste(frame, torch.zeros(0, 4, 16, 16), torch.zeros(0, 2, 3))
-    assert torch.equal(pixels, frame)
-    assert pixels.data_ptr() != frame.data_ptr()
+    before = frame.clone()
+    assert geometry.paste(frame, torch.zeros(0, 4, 16, 16), torch.zeros(0, 2, 3)) == ()
+    assert torch.equal(frame, before)
 
 
 @pytest.mark.parametrize("angle", [0, 13, 90, -137])
@@ -451,3 +460,157 @@ def test_a_patch_enlarged_beyond_all_measure_is_pasted():
     frame = torch.zeros(40, 50, 3, dtype=torch.uint8)
     matrix = torch.tensor([[[1 / 700, 0, 7.0], [0, 1 / 700, 7.0]]])
     assert bool((paste(frame, torch.ones(1, 4, 16, 16), matrix) == 255).all())
+
+
+# ---------------------------------------------------------------- paste: depths and channels
+
+
+def fine(height, width, channels=3, seed=0):
+    """Return a frame of 16-bit noise."""
+    codes = np.random.default_rng(seed).integers(0, 65536, (height, width, channels))
+    return torch.from_numpy(codes.astype(np.uint16))
+
+
+def layered(channels, size, seed):
+    """Return a premultiplied patch (1, channels + 1, size, size) with a soft edge."""
+    colours = torch.from_numpy(
+        np.random.default_rng(seed).random((channels, size, size), np.float32)
+    )
+    opacity = soft_mask(size, seed)
+    return torch.cat([colours * opacity, opacity[None]])[None]
+
+
+def outside_of(box, height, width):
+    outside = torch.ones(height, width, dtype=torch.bool)
+    if not box.empty:
+        outside[box.top : box.bottom, box.left : box.right] = False
+    return outside
+
+
+@steady
+@given(places, st.integers(0, 10), st.sampled_from([1, 3, 4]))
+def test_sixteen_bits_change_nothing_outside_the_paste_rectangle(matrix, seed, channels):
+    frame = fine(96, 128, channels)
+    pixels = paste(frame, layered(channels, 32, seed), matrix[None])
+    outside = outside_of(paste_rectangle(matrix, 32, (96, 128)), 96, 128)
+    assert pixels.dtype == torch.uint16
+    assert np.array_equal(pixels.numpy()[outside], frame.numpy()[outside])
+
+
+@pytest.mark.parametrize("codes", [(0, 1, 2), (77, 30_001, 65_534), (65_535, 65_535, 65_535)])
+def test_a_patch_is_painted_at_sixteen_bits(codes):
+    # a code of 65535 is a step of 2 ** -16, and float32 has 24 bits: every code comes out exactly
+    frame = fine(60, 70)
+    pixels = paste(frame, opaque([c / 65_535 for c in codes], 32)[None], shift(-20, -10)[None])
+    assert pixels.numpy()[12:40, 22:50].reshape(-1, 3).tolist() == [list(codes)] * (28 * 28)
+
+
+def test_half_an_opacity_is_half_the_colour_at_sixteen_bits():
+    frame = torch.full((40, 40, 1), 10_001, dtype=torch.uint16)
+    half = torch.cat([torch.full((1, 16, 16), 0.5 * 3 / 65_535), torch.full((1, 16, 16), 0.5)])
+    middle = paste(frame, half[None], shift(-10, -10)[None]).numpy()[14:22, 14:22]
+    assert set(middle.flatten().tolist()) == {5_002}  # (10001 + 3) / 2
+
+
+@pytest.mark.parametrize("factor", [0.2, 1.0, 3.0])
+def test_sixteen_bits_are_a_finer_eight(factor):
+    coarse = noise(80, 90)
+    deep = torch.from_numpy(coarse.numpy().astype(np.uint16) * 257)
+    matrix, patches = similarity(20, factor, (40, 40), (15.5, 15.5))[None], layered(3, 32, 4)
+    small = paste(coarse, patches, matrix).numpy().astype(float)
+    large = paste(deep, patches, matrix).numpy() / 257
+    assert np.abs(large - small).max() <= 0.51
+    between = np.abs(large - np.round(large)) > 0.1
+    assert between.mean() > 0.01  # and there is something between
+
+
+@pytest.mark.parametrize("make", [noise, fine], ids=["8 bits", "16 bits"])
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_channels_are_painted_one_by_one(make, channels):
+    three = make(70, 80).numpy()
+    frame = torch.from_numpy(np.concatenate([three, three[::-1]], axis=2)[..., :channels].copy())
+    patches, matrix = layered(channels, 32, 3), similarity(30, 0.7, (40, 35), (15, 16))[None]
+    together = paste(frame, patches, matrix).numpy()
+    assert together.shape == frame.shape
+    for i in range(channels):
+        alone = paste(frame[..., i : i + 1].contiguous(), patches[:, [i, -1]], matrix).numpy()
+        assert np.array_equal(together[..., i], alone[..., 0])
+    assert not np.array_equal(together, frame.numpy())
+
+
+@pytest.mark.parametrize("factor", [1 / 20, 0.4, 1.5])
+def test_bands_have_no_seams(monkeypatch, factor):
+    frame = fine(300, 40, 1)
+    matrix, patches = similarity(3, factor, (20, 150), (15.5, 15.5))[None], layered(1, 32, 6)
+    monkeypatch.setattr("mien.geometry.warp.BAND", 16)
+    bands = paste(frame, patches, matrix).numpy().astype(int)
+    monkeypatch.setattr("mien.geometry.warp.BAND", 1000)
+    whole = paste(frame, patches, matrix).numpy().astype(int)
+    assert np.abs(whole - bands).max() <= 8  # of 65535: rounding, no more
+    assert not np.array_equal(whole, frame.numpy())
+
+
+# ---------------------------------------------------------------- covered, and uncovered again
+
+
+@steady
+@given(
+    st.lists(places, min_size=1, max_size=3), st.sampled_from([1, 3, 4]), st.sampled_from([8, 16])
+)
+def test_what_was_covered_can_be_uncovered(matrices, channels, bits):
+    frame = fine(96, 128, channels)
+    if bits == 8:
+        frame = torch.from_numpy((frame.numpy() >> 8).astype(np.uint8))
+    before = frame.clone()
+    patches = torch.cat([layered(channels, 32, seed) for seed in range(len(matrices))])
+    covered = geometry.paste(frame, patches, torch.stack(matrices))
+    after = frame.clone()
+    geometry.uncover(frame, covered)
+    assert torch.equal(frame, before)
+    outside = np.ones((96, 128), bool)
+    for part in covered:
+        left, top, right, bottom = part.rectangle
+        assert 0 <= left < right <= 128
+        assert 0 <= top < bottom <= 96
+        assert part.before.shape == (bottom - top, right - left, channels)
+        outside[top:bottom, left:right] = False
+    assert np.array_equal(after.numpy()[outside], before.numpy()[outside])
+
+
+def test_each_covered_part_is_what_lay_there_before():
+    frame = noise(40, 50)
+    before = frame.clone()
+    red, blue = opaque((1.0, 0.0, 0.0), 16), opaque((0.0, 0.0, 1.0), 16)
+    matrices = torch.stack([shift(-10, -10), shift(-18, -10)])
+    lower, upper = geometry.paste(frame, torch.stack([red, blue]), matrices)
+    assert lower.rectangle == paste_rectangle(matrices[0], 16, (40, 50))
+    assert upper.rectangle == paste_rectangle(matrices[1], 16, (40, 50))
+    left, top, right, bottom = lower.rectangle
+    assert torch.equal(lower.before, before[top:bottom, left:right])
+    left, top, right, bottom = upper.rectangle
+    one = paste(before, red[None], matrices[:1])
+    assert torch.equal(upper.before, one[top:bottom, left:right])
+
+
+def test_a_covered_part_is_a_copy():
+    frame = noise(40, 50)
+    (part,) = geometry.paste(frame, opaque((1.0, 0.0, 0.0), 16)[None], shift(-10, -10)[None])
+    kept = part.before.clone()
+    frame.zero_()
+    assert torch.equal(part.before, kept)
+
+
+@pytest.mark.parametrize(
+    ("patch_", "matrix"),
+    [
+        (torch.zeros(4, 16, 16), shift(-10, -10)),
+        (opaque((1.0, 0.0, 0.0), 16), shift(-100, -10)),
+        (opaque((1.0, 0.0, 0.0), 16), shift(60, 10)),
+    ],
+    ids=["no opacity", "right of the frame", "left of the frame"],
+)
+def test_what_touches_nothing_covers_nothing(patch_, matrix):
+    frame = noise(40, 50)
+    before = frame.clone()
+    assert geometry.paste(frame, patch_[None], matrix[None]) == ()
+    assert torch.equal(frame, before)

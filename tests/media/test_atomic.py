@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from making import noise, picture
 from PIL import Image
 
-from mien import Frame
 from mien.errors import PictureUnwritable
-from mien.media import Picture, check_output, write_picture
+from mien.media import FORMATS, check_output, write_picture
 from mien.media.atomic import whole_file
 
-NOISE = np.random.default_rng(7).integers(0, 256, (64, 64, 3), np.uint8)
-PICTURE = Picture(Frame(torch.from_numpy(NOISE)), name="noise")
-SUFFIXES = [".jpg", ".png", ".webp"]
+NOISE = noise(64, 64, 3, seed=7)
+PICTURE = picture(NOISE)
+DEEP = picture(NOISE.astype(np.uint16) * 257)
+SUFFIXES = [".jpg", ".png", ".webp", ".avif", ".tif", ".gif", ".bmp"]
 
 
 def names(folder):
@@ -127,7 +127,7 @@ def test_of_many_writers_at_once_one_wins_whole(tmp_path):
 class FullDisk(io.FileIO):
     """A file for which the disk has ``room`` bytes; it has no number, so writing goes by here."""
 
-    room = 1000
+    room = 3
 
     def write(self, data):
         self.room -= len(data)
@@ -186,29 +186,33 @@ def test_a_picture_that_cannot_be_written_leaves_nothing(
     assert not old or path.read_bytes() == old
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    ("suffix", "made"),
+    [*((suffix, PICTURE) for suffix in SUFFIXES), (".png", DEEP), (".tif", DEEP)],
+)
 @pytest.mark.parametrize("missing", [1, 3000], ids=["the last byte", "much"])
-def test_a_file_that_does_not_fit_leaves_nothing(tmp_path, suffix, missing):
+def test_a_file_that_does_not_fit_leaves_nothing(tmp_path, suffix, made, missing):
     # the system takes what fits and says so only by a count, as on a disk that fills up
     resource = pytest.importorskip("resource")
     path = tmp_path / f"out{suffix}"
-    write_picture(path, PICTURE, xmp=b"<x/>")
+    write_picture(path, made, xmp=b"<x/>")
     room = path.stat().st_size - missing
-    path.unlink()
+    for each in tmp_path.iterdir():
+        each.unlink()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
     try:
         with pytest.raises(PictureUnwritable, match=os.strerror(errno.EFBIG)):
-            write_picture(path, PICTURE, xmp=b"<x/>")
+            write_picture(path, made, xmp=b"<x/>")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["out.gif", "out", "out.jpg.bak", "jpg", ".jpg"])
+@pytest.mark.parametrize("name", ["out.psd", "out", "out.jpg.bak", "jpg", ".jpg", "out.heic"])
 def test_a_format_that_cannot_be_written_is_refused_with_those_that_can(tmp_path, name):
     for refuse in (check_output, lambda path: write_picture(path, PICTURE, xmp=b"<x/>")):
-        with pytest.raises(PictureUnwritable, match=r"\.jpg, \.jpeg, \.png, \.webp") as caught:
+        with pytest.raises(PictureUnwritable, match=r"\.jpg, \.jpeg, .*\.png, .*\.webp") as caught:
             refuse(tmp_path / name)
         assert caught.value.path == tmp_path / name
     assert names(tmp_path) == []
@@ -227,13 +231,17 @@ def test_a_folder_is_no_output(tmp_path):
         check_output(tmp_path / "out.jpg")
 
 
-@pytest.mark.parametrize("name", ["out.jpg", "OUT.JPEG", "o.u.t.Png", "-.webp"])
+@pytest.mark.parametrize("name", ["out.jpg", "OUT.JPEG", "o.u.t.Png", "-.webp", "a.tiff", "b.APNG"])
 def test_what_can_be_written_passes_and_is_not_touched(tmp_path, name):
     check_output(tmp_path / name)
     assert names(tmp_path) == []
     (tmp_path / name).write_bytes(b"old")
     check_output(tmp_path / name)
     assert (tmp_path / name).read_bytes() == b"old"
+
+
+def test_all_formats_are_tried_here():
+    assert {FORMATS[suffix].name for suffix in SUFFIXES} == {kind.name for kind in FORMATS.values()}
 
 
 def test_a_picture_is_written_through_a_link(tmp_path):

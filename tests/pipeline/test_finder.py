@@ -6,16 +6,10 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from conftest import scene
+from conftest import face_finder, scene
 
-from mien import face_finder
 from mien.pipeline.finder import _moved, _turned_back, looks
 from mien.types import Faces
-
-
-@pytest.fixture(scope="module")
-def find():
-    return face_finder()
 
 
 def turned(pixels, degrees):

@@ -10,22 +10,18 @@ import torch
 from conftest import StandIn, scene
 from test_finder import between, turned
 
-from mien import Identity, errors, face_finder
+from mien import Cast, Identity, errors
+from mien.geometry import uncover
 from mien.models import Catalogue
 from mien.pipeline import Pipeline
 from mien.stages.embed import Embedder, unit
 from mien.stages.swap import FaceSwap
-from mien.types import Frame
+from mien.types import Frame, Role
 
 RED, BLUE = torch.tensor([1.0, -1.0, -1.0]), torch.tensor([-1.0, -1.0, 1.0])
 
 
-@pytest.fixture(scope="module")
-def find():
-    return face_finder()
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def three(load):
     """Three faces: 150, 110 and 70 pixels, in a row."""
     frame = torch.full((400, 1000, 3), 127, dtype=torch.uint8)
@@ -60,6 +56,10 @@ def person(seed=0, **changed):
     return Identity(unit(torch.randn(128, generator=generator)), **fields)
 
 
+def cast(who=None, faces=None, **options):
+    return Cast((Role(who or person()),), faces, **options)
+
+
 def inside(faces, shape, margin=0.0):
     """Return which pixels lie in a face's box."""
     mask = torch.zeros(shape[:2], dtype=torch.bool)
@@ -73,7 +73,7 @@ def test_what_is_pasted_turns_with_the_face(find, load, angle):
     swap = pipeline(find)
 
     def direction(picture):
-        done = swap(Frame(picture), person())
+        done = swap(Frame(picture.clone()), cast())
         changed = (done.frame.pixels != picture).any(dim=-1)
         pixels = done.frame.pixels.float()
         red = changed & (pixels[..., 0] > 230) & (pixels[..., 2] < 25)
@@ -90,30 +90,36 @@ def test_what_is_pasted_turns_with_the_face(find, load, angle):
 def test_all_faces_change_and_nothing_else(find, three, blend, color_match):
     before = three.pixels.clone()
     swap = pipeline(find, blend=blend, color_match=color_match)
-    done = swap(three, person(), faces="all")
-    assert done.chosen == (0, 1, 2)
-    assert done.faults == ()
+    done = swap(three, cast(faces="all"))
+    assert done.frame is three
+    assert sorted(done.chosen) == [0, 1, 2]
+    assert (done.roles, done.faults) == ((0, 0, 0), ())
     changed = (done.frame.pixels != before).any(dim=-1)
     boxes = inside(done.faces, before.shape)
     assert not changed[~boxes].any()
     for i in range(3):
         assert changed[inside(done.faces[i], before.shape)].float().mean() > 0.5
+    # what was there before can be had back
+    uncover(three.pixels, done.layers.covered)
     assert torch.equal(three.pixels, before)
     assert list(done.timings) == ["detect", "landmark", "align", "swap", "mask", "blend"]
 
 
 def test_the_largest_is_chosen(find, three):
-    done = pipeline(find)(three, person())
-    changed = (done.frame.pixels != three.pixels).any(dim=-1).nonzero()
+    before = three.pixels.clone()
+    done = pipeline(find)(three, cast())
+    changed = (done.frame.pixels != before).any(dim=-1).nonzero()
     assert done.chosen == (0,)
     assert int(changed[:, 1].max()) < 380
 
 
 def test_a_frame_without_a_face_comes_back(find):
     frame = Frame(torch.full((90, 120, 3), 80, dtype=torch.uint8))
-    done = pipeline(find)(frame, person())
-    assert done.frame is frame
-    assert done.chosen == ()
+    for who in (cast(), Cast((Role(person(), person(1)),))):
+        done = pipeline(find)(frame, who)
+        assert done.frame is frame
+        assert (len(done.faces), done.chosen, done.layers) == (0, (), None)
+        assert bool((frame.pixels == 80).all())
 
 
 def test_strength_mixes_on_the_sphere(find, three):
@@ -128,7 +134,7 @@ def test_strength_mixes_on_the_sphere(find, three):
     embed = StandIn(lambda inputs: {"fc1": own.expand(len(inputs["data"]), 128).clone()})
     swap, who = pipeline(find, paint, embed), person()
     for strength in (1.0, 0.5, 0.0):
-        swap(three, who, strength=strength)
+        swap(Frame(three.pixels.clone()), cast(who), strength=strength)
     torch.testing.assert_close(seen[0], who.embedding)
     torch.testing.assert_close(seen[1], unit(who.embedding + own))
     torch.testing.assert_close(seen[2], own)
@@ -144,31 +150,37 @@ def test_one_face_that_fails_leaves_the_others(find, three):
             out[:] = float("nan")
         return {"output": out}
 
-    done = pipeline(find, second_fails)(three, person(), faces="all")
-    assert done.chosen == (0, 2)
+    before = three.pixels.clone()
+    done = pipeline(find, second_fails)(three, cast(faces="all"))
+    assert sorted(done.chosen) == [0, 2]
     assert [fault.face for fault in done.faults] == [1]
     assert "finite" in done.faults[0].reason
-    untouched = inside(done.faces[1], three.pixels.shape)
-    assert torch.equal(done.frame.pixels[untouched], three.pixels[untouched])
+    untouched = inside(done.faces[1], before.shape)
+    assert torch.equal(three.pixels[untouched], before[untouched])
 
 
 @pytest.mark.parametrize("value", [float("nan"), 0.0, 0.7])
 def test_no_blank_face_is_ever_pasted(find, three, value):
+    before = three.pixels.clone()
     swap = pipeline(find, lambda inputs: {"output": torch.full_like(inputs["target"], value)})
-    with pytest.raises(errors.BadOutput, match="stand-in"):
-        swap(three, person(), faces="all")
+    done = swap(three, cast(faces="all"))
+    assert (done.chosen, done.roles) == ((), ())
+    assert [fault.face for fault in done.faults] == [0, 1, 2]
+    assert torch.equal(three.pixels, before)
 
 
 def test_what_does_not_fit_is_refused(find, three):
     swap = pipeline(find)
     with pytest.raises(errors.ConsentMissing):
-        swap(three, person(consent=""))
-    with pytest.raises(errors.SpaceMismatch, match="arcface"):
-        swap(three, person(space="arcface"))
-    with pytest.raises(errors.InvalidOption, match="0 to 1"):
-        swap(three, person(), strength=1.5)
+        cast(person(consent=""))
+    for role in (Role(person(space="arcface")), Role(person(), person(1, space="arcface"))):
+        with pytest.raises(errors.SpaceMismatch, match="arcface"):
+            swap(three, Cast((role,)))
+    for strength in (1.5, -0.1, float("nan"), "much", None):
+        with pytest.raises(errors.InvalidOption, match="0 to 1"):
+            swap(three, cast(), strength=strength)
     with pytest.raises(errors.InvalidOption, match="largest, all"):
-        swap(three, person(), faces="some")
+        cast(faces="some")
     with pytest.raises(errors.InvalidOption, match="alpha, poisson"):
         pipeline(find, blend="glue")
 
@@ -186,7 +198,12 @@ def test_many_threads_equal_one(find, three, load):
         Frame(torch.from_numpy(load("femi"))),
     ]
     work = [(frames[i % 3], person(i)) for i in range(12)]
-    alone = [swap(frame, who, faces="all").frame.pixels for frame, who in work]
+
+    def swapped(pair):
+        frame, who = pair
+        return swap(Frame(frame.pixels.clone()), cast(who, "all")).frame.pixels
+
+    alone = [swapped(pair) for pair in work]
     with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(lambda pair: swap(*pair, faces="all").frame.pixels, work))
+        together = list(pool.map(swapped, work))
     assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))

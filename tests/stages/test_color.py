@@ -1,4 +1,4 @@
-"""Colour matching against Ottosson's published values and NumPy's moments."""
+"""Colour matching against Ottosson's published values and NumPy's moments; tables by SciPy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import gaussian_filter
 
-from mien.stages.color import GRAIN, STRETCH, from_oklab, match_color, to_oklab
+from mien.stages.color import (
+    GRAIN,
+    STRETCH,
+    from_oklab,
+    match_color,
+    through_table,
+    to_oklab,
+)
 
 steady = settings(derandomize=True, deadline=None, max_examples=40)
 
@@ -299,3 +307,53 @@ def test_a_single_block_takes_the_targets_mean():
     result = match_color(pixels, target, torch.ones(1, GRAIN, GRAIN))
     found, wanted = (lab(p[0].numpy()).mean(axis=(1, 2)) for p in (result, target))
     np.testing.assert_allclose(found, wanted, atol=5e-4)
+
+
+# Tables
+
+
+def steps(n):
+    """Return the table (3, n, n, n) that leaves colours as they are."""
+    line = torch.linspace(0, 1, n)
+    return torch.stack(torch.meshgrid(line, line, line, indexing="ij"))
+
+
+def colours(seed, count=2, height=5, width=7):
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.random((count, 3, height, width), np.float32))
+
+
+@pytest.mark.parametrize("n", [2, 5, 52])
+def test_a_table_of_its_own_steps_changes_nothing(n):
+    pixels = colours(1)
+    torch.testing.assert_close(through_table(pixels, steps(n)), pixels, atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_at_its_steps_a_table_says_what_it_holds(channels):
+    # axes in the order red, green, blue, and the ends of the range are steps too
+    n = 6
+    table = torch.from_numpy(np.random.default_rng(2).random((channels, n, n, n), np.float32))
+    places = [(0, 0, 0), (5, 5, 5), (5, 0, 0), (0, 5, 0), (0, 0, 5), (1, 2, 4), (4, 2, 1)]
+    pixels = torch.tensor(places, dtype=torch.float32).view(-1, 3, 1, 1) / (n - 1)
+    found = through_table(pixels, table)
+    assert found.shape == (len(places), channels, 1, 1)
+    for place, values in zip(places, found[..., 0, 0], strict=True):
+        torch.testing.assert_close(values, table[(slice(None), *place)], atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_between_its_steps_a_table_is_trilinear(channels):
+    n = 5
+    table = np.random.default_rng(3).random((channels, n, n, n), np.float32)
+    pixels = colours(4, count=3)
+    line = np.linspace(0, 1, n)
+    expected = RegularGridInterpolator([line] * 3, table.transpose(1, 2, 3, 0))(
+        pixels.permute(0, 2, 3, 1).numpy()
+    )
+    found = through_table(pixels, torch.from_numpy(table)).permute(0, 2, 3, 1).numpy()
+    np.testing.assert_allclose(found, expected, atol=5e-6)
+
+
+def test_no_crops_go_through_a_table():
+    assert through_table(torch.zeros(0, 3, 8, 8), steps(4)[:1]).shape == (0, 1, 8, 8)

@@ -12,9 +12,10 @@ from typing import Annotated
 
 import typer
 
-from mien.cli import faces, models, swap
+from mien.cli import config, doctor, faces, models, swap
+from mien.cli.console import drop_output
 from mien.cli.exits import Exit, exit_code
-from mien.errors import MienError
+from mien.errors import MienError, Unforeseen
 
 app = typer.Typer(
     name="mien",
@@ -26,7 +27,9 @@ app = typer.Typer(
 )
 app.command("swap")(swap.swap)
 app.command("faces")(faces.faces)
+app.command("doctor")(doctor.doctor)
 app.add_typer(models.app, name="models")
+app.add_typer(config.app, name="config")
 
 
 def _version(wanted: bool) -> None:
@@ -60,8 +63,8 @@ def main() -> None:
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123 - a stream may be closed
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
-    # a large picture is no attack; beyond Pillow's limit it is refused as an error
-    warnings.filterwarnings("ignore", message="Image size .* exceeds limit")
+    # what Pillow finds odd about a file that it can read is of no use to its owner
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # names of files need not be text
             stream.reconfigure(errors="backslashreplace")
@@ -82,9 +85,10 @@ def run(arguments: list[str]) -> int:
         code = Exit.INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # SystemExit is typer's way to say that the reader of our output has left
-        return _reader_left()
+        drop_output()
+        return Exit.SUCCESS
     except OSError as error:  # files' own errors have become MienErrors by now
-        _reader_left()
+        drop_output()
         print(f"mien: the report could not be printed: {error.strerror}.", file=sys.stderr)
         return Exit.FAILED
     except MienError as error:
@@ -92,20 +96,10 @@ def run(arguments: list[str]) -> int:
     except Exception as error:  # the last line of defence: no user sees a traceback
         if "-v" in arguments or "--verbose" in arguments:
             logging.getLogger(__name__).exception("An error that mien did not foresee")
-        message = (
-            f"An error that mien did not foresee: {type(error).__name__}: {error}. "
-            "Please report it, with what 'mien --verbose …' prints."
-        )
-        return _fail(arguments, error, message, Exit.FAILED)
+        return _fail(arguments, error, str(Unforeseen(error)), Exit.FAILED)
     if code == Exit.INTERRUPTED:
-        print("mien: interrupted; nothing was written.", file=sys.stderr)
+        print("mien: interrupted; no half-written file was left.", file=sys.stderr)
     return code
-
-
-def _reader_left() -> int:
-    """Drop what is still to be printed, so that the interpreter does not complain at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return Exit.SUCCESS
 
 
 def _fail(arguments: list[str], error: Exception, message: str, code: Exit) -> int:
@@ -115,5 +109,5 @@ def _fail(arguments: list[str], error: Exception, message: str, code: Exit) -> i
         try:
             print(json.dumps(report, indent=2), flush=True)
         except OSError:
-            _reader_left()
+            drop_output()
     return code

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
+
+
+def drop_output() -> None:
+    """Drop what is still to be printed, whose reader has left; nobody is to complain of it."""
+    with suppress(OSError):  # a stream of a test or of another program has no number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Print in the block; if the reader of the output leaves, work goes on unheard."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
 
 
 class Progress:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mien.errors import InvalidOption, MienError, NoFace, Refused, UnknownModel
+from mien.errors import InvalidOption, MienError, NoFace, OptionsConflict, Refused, UnknownModel
 
 
 class Exit(IntEnum):
@@ -24,6 +24,7 @@ class Exit(IntEnum):
 
 CODES: tuple[tuple[type[MienError], Exit], ...] = (
     (InvalidOption, Exit.USAGE),
+    (OptionsConflict, Exit.USAGE),
     (UnknownModel, Exit.USAGE),
     (NoFace, Exit.NO_FACE),
     (Refused, Exit.REFUSED),

@@ -1,4 +1,8 @@
-"""Options that several commands share, so that each means the same everywhere."""
+"""Options that several commands share, so that each means the same everywhere.
+
+An option that is a setting is None when it is not given: then mien.toml or the environment may say
+it, and else the default that is shown; see mien.settings.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,76 @@ from typing import Annotated
 
 import typer
 
+from mien import choice
+
+PEOPLE, FACE, FILES, NETWORKS = "Whose face goes where", "The face", "Files", "Networks"
+"""Titles of the groups of options in --help."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print a report as JSON, and nothing else.")]
-Detector = Annotated[str, typer.Option(help="Network that finds faces; see 'mien models'.")]
+Detector = Annotated[
+    str | None,
+    typer.Option(
+        help="Network that finds faces; see 'mien models'.",
+        show_default="yunet",
+        rich_help_panel=NETWORKS,
+    ),
+]
 Provider = Annotated[
-    str,
-    typer.Option(help="What runs the networks: cpu, cuda, tensorrt, openvino, coreml, directml."),
+    str | None,
+    typer.Option(
+        help="What runs the networks: cpu, cuda, tensorrt, openvino, coreml, directml.",
+        show_default="cpu",
+        rich_help_panel=NETWORKS,
+    ),
 ]
 AllowFallback = Annotated[
-    bool, typer.Option("--allow-fallback", help="Let the CPU step in if the provider cannot run.")
+    bool | None,
+    typer.Option(
+        "--allow-fallback/--no-allow-fallback",
+        help="Let the CPU step in if the provider cannot run.",
+        show_default="no-allow-fallback",
+        rich_help_panel=NETWORKS,
+    ),
 ]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="CPU threads of a network; all cores by default.")
+    int | None,
+    typer.Option(
+        min=1,
+        max=256,
+        help="CPU threads of a network.",
+        show_default="all cores",
+        rich_help_panel=NETWORKS,
+    ),
 ]
 Models = Annotated[
-    Path | None, typer.Option(help="Folder with further model cards (*.toml) and weights.")
+    Path | None,
+    typer.Option(
+        help="Folder with further model cards (*.toml) and weights.", rich_help_panel=NETWORKS
+    ),
+]
+MaxDistance = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=2,
+        help="Greatest cosine distance between two faces of one person.",
+        show_default="the embedder's",
+        rich_help_panel=PEOPLE,
+    ),
+]
+MaxMegapixels = Annotated[
+    float | None,
+    typer.Option(
+        help="Refuse pictures with more megapixels, all frames together.",
+        show_default="250",
+        rich_help_panel=FILES,
+    ),
+]
+Order = Annotated[
+    choice.Order | None,
+    typer.Option(
+        help="In which order faces are numbered.",
+        show_default="large-small",
+        rich_help_panel=PEOPLE,
+    ),
 ]

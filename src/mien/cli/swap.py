@@ -1,128 +1,325 @@
-"""``mien swap``: one face onto another."""
+"""``mien swap``: faces onto others, in one picture or in many."""
 
 from __future__ import annotations
 
 import json
-import sys
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mien.cli.console import Progress
-from mien.cli.exits import Exit
-from mien.cli.options import AllowFallback, Detector, Json, Models, Provider, Threads
-from mien.errors import ConsentMissing
+from mien.choice import check_choice
+from mien.cli.casting import Casting, parse_faces
+from mien.cli.console import Progress, heard
+from mien.cli.options import (
+    FACE,
+    FILES,
+    NETWORKS,
+    PEOPLE,
+    AllowFallback,
+    Detector,
+    Json,
+    MaxDistance,
+    MaxMegapixels,
+    Models,
+    Order,
+    Provider,
+    Threads,
+)
+from mien.cli.outcomes import announce, code_of, row_of, say, summarize
+from mien.errors import InvalidOption, OptionsConflict
 
 if TYPE_CHECKING:
-    from mien.swapper import Swapper
-    from mien.types import Identity
+    from mien.plan import Job
+    from mien.settings import Settings
 
 
 def swap(
-    source: Annotated[Path, typer.Argument(help="Picture of the person whose face is used.")],
-    target: Annotated[Path, typer.Argument(help="Picture in which a face is replaced.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Picture of the person whose face is used. With --map there is none: then this "
+            "is a target like the others.",
+        ),
+    ],
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="Pictures in which faces are replaced. Like SOURCE, each may be a file, a folder, "
+            "a pattern like '*.jpg', or @list.txt with a name in each line.",
+        ),
+    ] = None,
+    *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the result goes: .jpg, .png or .webp.")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where the result goes: a file, a folder, or a name with {target}, {source}, "
+            "{suffix} or {index}. The suffix decides the format.",
+            rich_help_panel=FILES,
+        ),
     ],
     also: Annotated[
-        list[Path] | None,
-        typer.Option(help="Another picture of the person in SOURCE; repeatable."),
+        list[str] | None,
+        typer.Option(
+            help="Another picture of the person in SOURCE; repeatable.", rich_help_panel=PEOPLE
+        ),
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Swap every face, not only the largest.")
-    ] = False,
+    faces: Annotated[
+        str | None,
+        typer.Option(
+            help="Which faces are replaced: largest, all, or numbers as in 0,2.",
+            show_default="largest",
+            rich_help_panel=PEOPLE,
+        ),
+    ] = None,
+    order: Order = None,
+    only: Annotated[
+        Path | None,
+        typer.Option(help="Replace only the person in this picture.", rich_help_panel=PEOPLE),
+    ] = None,
+    map_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="SOURCE=PERSON",
+            help="Put the face in picture SOURCE on the person in picture PERSON; repeatable. Or "
+            "a .toml or .yaml file with many.",
+            rich_help_panel=PEOPLE,
+        ),
+    ] = None,
+    max_distance: MaxDistance = None,
     consent: Annotated[
         str | None,
-        typer.Option(help="Whose face SOURCE shows, and that its use is agreed to. Asked once."),
+        typer.Option(
+            help="Whose face SOURCE shows, and that its use is agreed to. Asked once.",
+            rich_help_panel=PEOPLE,
+        ),
     ] = None,
     strength: Annotated[
-        float,
-        typer.Option(help="From the target's own identity (0, still redrawn) to the source's (1)."),
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="From the target's own identity (0, still redrawn) to the source's (1).",
+            show_default="1",
+            rich_help_panel=FACE,
+        ),
+    ] = None,
     blend: Annotated[
-        Literal["alpha", "poisson"],
-        typer.Option(help="Soft edge, or colours that also meet at the edge."),
-    ] = "alpha",
+        Literal["alpha", "poisson"] | None,
+        typer.Option(
+            help="Soft edge, or colours that also meet at the edge.",
+            show_default="alpha",
+            rich_help_panel=FACE,
+        ),
+    ] = None,
     color_match: Annotated[
-        bool, typer.Option(help="Give the swapped face the target's light.")
-    ] = True,
-    model: Annotated[str, typer.Option(help="Swap network; see 'mien models'.")] = "starter",
-    detector: Detector = "yunet",
-    provider: Provider = "cpu",
-    allow_fallback: AllowFallback = False,
+        bool | None,
+        typer.Option(
+            "--color-match/--no-color-match",
+            help="Give the swapped face the target's light.",
+            show_default="color-match",
+            rich_help_panel=FACE,
+        ),
+    ] = None,
+    quality: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Quality of JPEG, WebP and AVIF.",
+            show_default="the target's; 95 if it has none",
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+    subsampling: Annotated[
+        Literal["4:4:4", "4:2:2", "4:2:0"] | None,
+        typer.Option(
+            help="Colour resolution of JPEG and AVIF.",
+            show_default="the target's; 4:4:4 if it has none",
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+    skip_existing: Annotated[
+        bool,
+        typer.Option(
+            "--skip-existing", help="Leave out what has its output already.", rich_help_panel=FILES
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Say what would be written, and write nothing.", rich_help_panel=FILES
+        ),
+    ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Also write before and after, side by side (.compare).",
+            rich_help_panel=FILES,
+        ),
+    ] = False,
+    debug_view: Annotated[
+        bool,
+        typer.Option(
+            "--debug-view",
+            help="Also write boxes, points, meshes and masks, drawn (.debug).",
+            rich_help_panel=FILES,
+        ),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Swap network; see 'mien models'.",
+            show_default="starter",
+            rich_help_panel=NETWORKS,
+        ),
+    ] = None,
+    detector: Detector = None,
+    provider: Provider = None,
+    allow_fallback: AllowFallback = None,
     threads: Threads = None,
     models: Models = None,
+    max_megapixels: MaxMegapixels = None,
     as_json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> int:
-    """Put the face in SOURCE on the largest face in TARGET, or on all of them."""
-    from mien.media import check_output
+    """Put the face in SOURCE on the largest face in each TARGET, or on others, or on many people.
 
-    others = {f"--also {path}": path for path in also or ()}
-    check_output(output, inputs={"SOURCE": source, "TARGET": target} | others)
+    Everybody else's face, and every pixel outside of the swapped faces, stays as it is.
+    """
+    from mien.settings import load
+
+    settings = load(
+        {
+            "model": model,
+            "detector": detector,
+            "provider": provider,
+            "allow_fallback": allow_fallback,
+            "threads": threads,
+            "models": models,
+            "blend": blend,
+            "color_match": color_match,
+            "strength": strength,
+            "max_distance": max_distance,
+            "quality": quality,
+            "subsampling": subsampling,
+            "max_megapixels": max_megapixels,
+        }
+    ).settings
+    from mien.media.files import distinct, expand
+    from mien.pairs import read_pairs
+    from mien.plan import output_folder, plan
+
+    pairs = [pair for text in map_ or () for pair in read_pairs(text)]
+    if pairs and also:
+        raise OptionsConflict("also", "map", "a map names all pictures of a person")
+    names = [source, *(targets or ())] if pairs else targets
+    if not names:
+        raise InvalidOption("TARGET", None, "at least one picture after SOURCE")
+    folder = output_folder(output)
+    sources = None if pairs else expand(source, option="SOURCE", leave_out=folder)
+    found = distinct(
+        each for name in names for each in expand(name, option="TARGET", leave_out=folder)
+    )
+    chosen = parse_faces(faces)
+    person: Literal["only", "map"] | None = "map" if pairs else "only" if only else None
+    if pairs and only:
+        raise OptionsConflict("only", "map", "a map says it all")
+    check_choice(chosen, order, max_distance, person=person)
+    casting = Casting(
+        pairs=pairs,
+        also=[each.path for name in also or () for each in expand(name, option="also")],
+        consent=consent,
+        faces=chosen,
+        order=order,
+        only=only,
+        max_distance=max_distance,
+        settings=settings,
+    )
+    jobs = plan(
+        sources,
+        found,
+        output,
+        inputs=casting.inputs,
+        compare=compare,
+        debug_view=debug_view,
+    )
+    alone = (found[0].path == Path(names[0])) and (not sources or sources[0].path == Path(source))
+    single = len(jobs) == 1 and alone
+    if dry_run:
+        return announce(jobs, skip_existing=skip_existing, as_json=as_json)
+    if single and not jobs[0].makes_folder:
+        from mien.media import check_output
+
+        check_output(jobs[0].output)
+    return _run(
+        jobs, casting, settings, single=single, skip_existing=skip_existing, as_json=as_json,
+        quiet=quiet,
+    )  # fmt: skip
+
+
+def _run(
+    jobs: list[Job],
+    casting: Casting,
+    settings: Settings,
+    *,
+    single: bool,
+    skip_existing: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    outcomes = []
     with Progress(quiet=quiet or as_json) as progress:
         progress("Loading networks")
-        from mien.pipeline import Stopwatch
+        from mien.batch import swap_files
         from mien.swapper import Swapper
 
-        watch = Stopwatch()
-        with watch("load"):
-            swapper = Swapper(
-                model=model,
-                detector=detector,
-                blend=blend,
-                color_match=color_match,
-                provider=provider,
-                allow_fallback=allow_fallback,
-                threads=threads,
-                models=models,
-            )
-        progress("Reading the source")
-        with watch("identity"):
-            identity = identify(swapper, [source, *(also or ())], consent, progress)
-        progress("Swapping")
-        with watch("swap"):
-            result = swapper.swap(
-                target, identity, faces="all" if every else "largest", strength=strength
-            )
-        with watch("write"):
-            result.save(output)
-    report = result.report() | {"output": str(output), "outliers": list(identity.outliers)}
-    report["milliseconds"] = {
-        **{k: round(v * 1e3, 2) for k, v in watch.seconds.items()},
-        "stages": report["milliseconds"],
-    }
-    if as_json:
-        print(json.dumps(report, indent=2))
-    elif not quiet:
-        done, found = len(report["swapped"]), len(report["faces"])
-        total = sum(result.timings.values()) * 1e3
-        of = f"{done} of {found} faces" if every else "1 face"
-        print(f"{output}: {of} swapped in {total:.0f} ms; consent {identity.consent}")
-    for fault in result.swapped.faults:
-        print(f"mien: face {fault.face} was left as it is: {fault.reason}", file=sys.stderr)
-    return Exit.PARTIAL if result.partial else Exit.SUCCESS
-
-
-def identify(
-    swapper: Swapper, pictures: list[Path], consent: str | None, progress: Progress
-) -> Identity:
-    """Make the identity; ask for a statement of consent if none is known and a person is there."""
-    try:
-        return swapper.identity(pictures, consent=consent)
-    except ConsentMissing:
-        if consent is not None or not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise
-    with progress.paused():
-        names = ", ".join(path.name for path in pictures)
-        print(
-            f"mien works only with consent. Whose face is in {names}, and do they agree to its "
-            "use?\nState it in a sentence; it is recorded and remembered for this picture. "
-            "Leave it empty to stop.\nConsent: ",
-            end="",
-            file=sys.stderr,
-            flush=True,
+        swapper = Swapper(
+            model=settings.model,
+            detector=settings.detector,
+            blend=settings.blend,
+            color_match=settings.color_match,
+            provider=settings.provider,
+            allow_fallback=settings.allow_fallback,
+            threads=settings.threads,
+            models=settings.models,
+            max_megapixels=settings.max_megapixels,
+            cache_size=settings.cache_size,
+            cache_folder=settings.cache_folder,
+            ledger=settings.ledger,
         )
-        statement = sys.stdin.readline()
-    return swapper.identity(pictures, consent=statement)
+        casting.begin(swapper, progress)
+        if single and not (skip_existing and os.path.exists(jobs[0].output)):  # noqa: PTH110
+            casting(jobs[0])  # so that what is wrong with the people is said first, and at once
+        progress("Swapping")
+        for outcome in swap_files(
+            swapper,
+            jobs,
+            casting,
+            strength=settings.strength,
+            quality=settings.quality,
+            subsampling=settings.subsampling,
+            skip_existing=skip_existing,
+        ):
+            if single and outcome.error is not None:
+                raise outcome.error
+            outcomes.append(outcome)
+            progress(f"{len(outcomes)} of {len(jobs)} pictures")
+            if not as_json:
+                with progress.paused(), heard():
+                    say(outcome, casting, quiet=quiet)
+    code = code_of(outcomes)
+    if as_json:
+        rows = [row_of(outcome) for outcome in outcomes]
+        report = rows[0] if single else {"pictures": rows, "exit": int(code)}
+        print(json.dumps(report, indent=2))
+    elif not single:
+        summarize(outcomes, quiet=quiet)
+    return code

@@ -9,11 +9,10 @@ from mien.geometry.similarity import (
     zoom_about_centre,
 )
 from mien.geometry.templates import TEMPLATES, Template, template
-from mien.geometry.warp import Rectangle, cut, paste, paste_rectangle, sample
+from mien.geometry.warp import cut, paste, paste_rectangle, sample, uncover
 
 __all__ = [
     "TEMPLATES",
-    "Rectangle",
     "Template",
     "apply",
     "compose",
@@ -25,5 +24,6 @@ __all__ = [
     "sample",
     "scales",
     "template",
+    "uncover",
     "zoom_about_centre",
 ]

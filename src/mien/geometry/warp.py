@@ -9,13 +9,12 @@ of 900 pixels therefore reaches a 112 pixel crop without aliasing, and a 128 pix
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from mien.geometry.similarity import apply, compose, invert, scales
+from mien.types import Covered, Rectangle
 
 MARGIN = 2
 """Pixels of the resized source kept around what the grid touches: the reach of the filters."""
@@ -25,20 +24,6 @@ FINE = 2.5
 
 BAND = 256
 """Rows pasted at a time: what is worked on stays in the cache, and memory small."""
-
-
-class Rectangle(NamedTuple):
-    """Pixels ``left`` to ``right`` - 1 and ``top`` to ``bottom`` - 1 of a frame."""
-
-    left: int
-    top: int
-    right: int
-    bottom: int
-
-    @property
-    def empty(self) -> bool:
-        """Whether no pixel lies inside."""
-        return self.right <= self.left or self.bottom <= self.top
 
 
 def cut(pixels: Tensor, matrices: Tensor, size: int) -> Tensor:
@@ -69,47 +54,61 @@ def _cut_one(pixels: Tensor, matrix: Tensor, size: int) -> Tensor:
     return sample(source, compose(to_source, origin), size, size).clamp_(0, 1)
 
 
-def paste(pixels: Tensor, patches: Tensor, matrices: Tensor) -> Tensor:
-    """Return a copy of uint8 ``pixels`` (H, W, 3) with ``patches`` laid over it.
+def paste(pixels: Tensor, patches: Tensor, matrices: Tensor) -> tuple[Covered, ...]:
+    """Lay ``patches`` over ``pixels``, in place, and return what each covers.
 
-    ``patches`` is float (K, 4, S, S): red, green and blue in [0, 1], already multiplied by the
-    fourth channel, the opacity in [0, 1]. ``matrices`` (K, 2, 3) take frame pixels to patch
-    pixels. Later faces lie on top. Pixels outside of ``paste_rectangle`` of every patch keep
-    their value bit for bit.
+    ``pixels`` is uint8 or uint16 (H, W, C). ``patches`` is float (K, C + 1, S, S): C channels in
+    [0, 1], already multiplied by the last one, the opacity in [0, 1]. ``matrices`` (K, 2, 3) take
+    frame pixels to patch pixels. Later faces lie on top. Pixels outside of ``paste_rectangle`` of
+    every patch keep their value bit for bit.
     """
-    result = pixels.clone()
-    height, width = pixels.shape[:2]
+    covered = []
     for patch, matrix in zip(patches, matrices, strict=True):
-        support = _support(patch[3])
-        if support.empty:
-            continue
-        touched = paste_rectangle(matrix, support, (height, width))
-        if touched.empty:
+        support = _support(patch[-1])
+        touched = paste_rectangle(matrix, support, (pixels.shape[0], pixels.shape[1]))
+        if support.empty or touched.empty:
             continue
         left, top, right, bottom = touched
-        inside = patch[:, support.top : support.bottom, support.left : support.right]
-        shifted = matrix - matrix.new_tensor([[0, 0, support.left], [0, 0, support.top]])
-        scale = 1.0 / float(scales(matrix))
-        # a patch much enlarged has no detail as fine as the frame: turn it at a coarser step
-        step = max(1, int(scale / FINE))
-        source, to_source = _resize(inside[None], scale / step)
-        band = step * max(1, BAND // step)
-        for first in range(top, bottom, band):
-            last = min(first + band, bottom)
-            # coarse pixel -> frame -> patch -> its part that is not empty, resized
-            to_frame = matrix.new_tensor(
-                [[step, 0, left - (step + 1) / 2], [0, step, first - (step + 1) / 2]]
-            )
-            rows, columns = -(-(last - first) // step) + 2, -(-(right - left) // step) + 2
-            grid = compose(compose(to_source, shifted), to_frame)
-            laid = sample(source, grid, rows, columns, outside="zeros")
-            if step > 1:
-                laid = functional.interpolate(laid, scale_factor=step, mode="bilinear")
-            laid = laid[0, :, step : step + last - first, step : step + right - left]
-            under = result[first:last, left:right].permute(2, 0, 1)
-            over = torch.addcmul(laid[:3] * 255, 1 - laid[3:], under.float())
-            under.copy_(over.round_().clamp_(0, 255))
-    return result
+        covered.append(Covered(touched, pixels[top:bottom, left:right].clone()))
+        _lay(pixels, patch, matrix, support, touched)
+    return tuple(covered)
+
+
+def uncover(pixels: Tensor, covered: tuple[Covered, ...]) -> None:
+    """Undo ``paste``, in place."""
+    for part in reversed(covered):
+        left, top, right, bottom = part.rectangle
+        pixels[top:bottom, left:right] = part.before
+
+
+def _lay(
+    pixels: Tensor, patch: Tensor, matrix: Tensor, support: Rectangle, touched: Rectangle
+) -> None:
+    """Lay the part ``support`` of ``patch`` (C + 1, S, S) over the part ``touched`` of pixels."""
+    left, top, right, bottom = touched
+    peak = torch.iinfo(pixels.dtype).max
+    inside = patch[:, support.top : support.bottom, support.left : support.right]
+    shifted = matrix - matrix.new_tensor([[0, 0, support.left], [0, 0, support.top]])
+    scale = 1.0 / float(scales(matrix))
+    # a patch much enlarged has no detail as fine as the frame: turn it at a coarser step
+    step = max(1, int(scale / FINE))
+    source, to_source = _resize(inside[None], scale / step)
+    band = step * max(1, BAND // step)
+    for first in range(top, bottom, band):
+        last = min(first + band, bottom)
+        # coarse pixel -> frame -> patch -> its part that is not empty, resized
+        to_frame = matrix.new_tensor(
+            [[step, 0, left - (step + 1) / 2], [0, step, first - (step + 1) / 2]]
+        )
+        rows, columns = -(-(last - first) // step) + 2, -(-(right - left) // step) + 2
+        grid = compose(compose(to_source, shifted), to_frame)
+        laid = sample(source, grid, rows, columns, outside="zeros")
+        if step > 1:
+            laid = functional.interpolate(laid, scale_factor=step, mode="bilinear")
+        laid = laid[0, :, step : step + last - first, step : step + right - left]
+        under = pixels[first:last, left:right].permute(2, 0, 1)
+        over = torch.addcmul(laid[:-1] * peak, 1 - laid[-1:], under.float())
+        under.copy_(over.round_().clamp_(0, peak))
 
 
 def paste_rectangle(matrix: Tensor, support: Rectangle | int, size: tuple[int, int]) -> Rectangle:

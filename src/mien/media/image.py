@@ -2,89 +2,48 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
+import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from io import BytesIO
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import ExifTags, Image, UnidentifiedImageError
-from PIL.PngImagePlugin import PngInfo
+from PIL import Image
 from torch import Tensor
 
 from mien.errors import InvalidOption, PictureUnreadable, PictureUnwritable
 from mien.media.atomic import whole_file
+from mien.media.colors import Colors, to_eight_bits
+from mien.media.decode import Decoded, decode, decode_image
+from mien.media.encode import Subsampling, encode
+from mien.media.formats import BMP, FORMATS, GIF, READABLE, Format, format_of
+from mien.media.gif import colours_of
+from mien.media.metadata import Metadata
+from mien.media.moments import Moment, NotAPicture, TooLarge
+from mien.media.picture import Picture, PictureLike
 from mien.types import Frame
 
 log = logging.getLogger(__name__)
 
-PictureLike: TypeAlias = str | os.PathLike[str] | npt.NDArray[Any] | Image.Image | Tensor
-"""What counts as a picture: a path, an RGB array or tensor (H, W, 3), or a PIL image."""
-
-FORMATS: Mapping[str, str] = MappingProxyType(
-    {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".webp": "WEBP"}
-)
-"""Formats that can be written, by suffix."""
-
-LOSSY_QUALITY = 95
-
-UPRIGHT: Mapping[Any, Image.Transpose] = MappingProxyType(
-    {
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        3: Image.Transpose.ROTATE_180,
-        4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE,
-        6: Image.Transpose.ROTATE_270,
-        7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_90,
-    }
-)
-"""What undoes each EXIF orientation (EXIF 2.32, tag 274)."""
+MAX_MEGAPIXELS = 250.0
+"""Larger pictures are refused, unless told otherwise. One takes up to 3 GB of memory."""
 
 
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """A picture as the engine sees it, and what must go back into the file beside it."""
-
-    frame: Frame
-    name: str
-    """For messages: the file's name, or what kind of object it was."""
-
-    path: Path | None = None
-    alpha: npt.NDArray[np.uint8] | None = None
-    """uint8 (H, W), or None for an opaque picture."""
-
-    profile: bytes | None = None
-    """The ICC profile of the pixels, or None for sRGB."""
-
-    @cached_property
-    def digest(self) -> str:
-        """The sha256 of size and pixels: the same for the same content under any name."""
-        pixels = self.frame.pixels.cpu().contiguous().numpy()
-        content = hashlib.sha256(f"{pixels.shape}".encode())
-        content.update(pixels.reshape(-1).data)
-        return content.hexdigest()
-
-
-def read_picture(source: PictureLike) -> Picture:
+def read_picture(source: PictureLike, *, max_megapixels: float = MAX_MEGAPIXELS) -> Picture:
     """Return the picture in a file, array, tensor or PIL image, upright by its EXIF orientation.
 
-    Arrays and tensors are uint8: RGB (H, W, 3), RGB with alpha (H, W, 4) or gray (H, W).
-    Raises PictureUnreadable.
+    Arrays and tensors are uint8: RGB (H, W, 3), RGB with alpha (H, W, 4) or gray (H, W); they are
+    copied. Files keep their channels, depth and colour profile, and animations their frames.
+    Raises PictureUnreadable, also for more than ``max_megapixels``.
     """
     if isinstance(source, Image.Image):
-        try:
-            return _from_pil(source, name="the PIL image")
-        except (OSError, ValueError) as error:
-            raise PictureUnreadable(f"The PIL image cannot be read: {error}.") from None
+        return _guarded(source, "the PIL image", None, max_megapixels)
     if isinstance(source, np.ndarray):
         return _from_array(source, name="the array")
     if isinstance(source, Tensor):
@@ -94,36 +53,19 @@ def read_picture(source: PictureLike) -> Picture:
             f"A {type(source).__name__} is not a picture. Give a path, a PIL image, or a uint8 "
             "array or tensor of shape (H, W, 3), RGB."
         )
-    path = Path(source)
-    try:
-        if path.exists() and not path.is_file():
-            raise PictureUnreadable(f"{path} is not a file.", path=path)
-        with Image.open(path) as image:
-            return _from_pil(image, name=path.name, path=path)
-    except FileNotFoundError:
-        raise PictureUnreadable(f"There is no file {path}.", path=path) from None
-    except UnidentifiedImageError:
-        kind = "empty" if path.is_file() and path.stat().st_size == 0 else "not a picture"
-        raise PictureUnreadable(
-            f"{path} is {kind}, or of a kind that cannot be read here.", path=path
-        ) from None
-    except Image.DecompressionBombError as error:
-        raise PictureUnreadable(f"{path} is too large: {error}", path=path) from None
-    except PictureUnreadable:
-        raise
-    # Pillow's decoders raise these, and SyntaxError for PNG, on damaged files
-    except (OSError, ValueError, SyntaxError, EOFError, MemoryError) as error:
-        what = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise PictureUnreadable(f"{path} cannot be read: {what}.", path=path) from None
+    return _guarded(None, str(source), Path(source), max_megapixels)
 
 
-def check_output(path: Path, *, inputs: Mapping[str, Path] | None = None) -> None:
+def check_output(
+    path: Path, *, inputs: Mapping[str, Path] | None = None, picture: Picture | None = None
+) -> None:
     """Raise PictureUnwritable if ``path`` cannot become a picture, before any work is done.
 
     ``inputs`` are files that must not be written over, by what the user calls them; InvalidOption
-    names the one that would be.
+    names the one that would be. ``picture`` is what is to be written, if it is known already.
     """
-    if path.suffix.lower() not in FORMATS:
+    kind = format_of(path)
+    if kind is None:
         raise PictureUnwritable(
             f"{path}: the format {path.suffix or '(none)'!r} cannot be written. "
             f"Use one of {', '.join(FORMATS)}.",
@@ -139,99 +81,192 @@ def check_output(path: Path, *, inputs: Mapping[str, Path] | None = None) -> Non
                 raise InvalidOption("output", str(path), f"a file other than {name}")
     except OSError as error:
         raise PictureUnwritable(f"{path} cannot be written: {error.strerror}.", path=path) from None
+    if picture is not None:
+        _check_fits(path, kind, picture)
 
 
-def write_picture(path: Path, picture: Picture, *, xmp: bytes | None) -> None:
-    """Write ``picture`` in the format of the suffix, with its alpha, profile and the XMP packet.
+def write_picture(
+    path: Path,
+    picture: Picture,
+    *,
+    xmp: bytes | None,
+    quality: int | None = None,
+    subsampling: Subsampling | None = None,
+) -> None:
+    """Write ``picture`` in the format of the suffix, with all that goes beside its pixels.
 
-    ``xmp`` is None only for pictures in which no face was changed. The file appears whole or not at
-    all. JPEG has no alpha: it is then left out. Raises PictureUnwritable.
+    ``xmp`` takes the place of the picture's own packet; it is None only for pictures in which no
+    face was changed. A BMP holds no metadata: its packet goes into a file beside it, with .xmp
+    after its name. ``quality``, 1 to 100, and ``subsampling`` are for the formats that have them
+    and follow the input when None. The file appears whole or not at all. What the format cannot
+    hold is converted: 16 bits to 8, CMYK to RGB; alpha that it cannot hold is left out with a
+    warning. Raises PictureUnwritable, InvalidOption.
     """
-    check_output(path)
+    check_quality(quality, subsampling)
+    check_output(path, picture=picture)
     kind = FORMATS[path.suffix.lower()]
-    pixels = picture.frame.pixels.cpu().numpy()
-    if picture.alpha is not None and kind != "JPEG":
-        image = Image.fromarray(np.dstack([pixels, picture.alpha]))
-    else:
-        image = Image.fromarray(pixels)
-        if picture.alpha is not None:
-            log.warning("%s: JPEG has no transparency; what was transparent now shows.", path)
-    options: dict[str, Any] = {"icc_profile": picture.profile}
-    if kind == "PNG":
-        options |= {"pnginfo": _png_text(xmp), "compress_level": 4}
-    else:
-        options |= {"xmp": xmp or b"", "quality": LOSSY_QUALITY}
-    if kind == "JPEG":
-        options["subsampling"] = 0
-    encoded = BytesIO()  # Pillow does not notice when a disk takes less than it was given
+    moments, metadata = _suited(picture, kind, path)
+    metadata = replace(metadata, xmp=xmp or b"")
     try:
-        image.save(encoded, kind, **options)
         with whole_file(path) as file:
-            file.write(encoded.getbuffer())
-    except (OSError, ValueError) as error:
-        what = getattr(error, "strerror", None) or str(error)
+            encode(
+                file,
+                moments,
+                kind,
+                metadata=metadata,
+                like=picture.encoding,
+                quality=quality,
+                subsampling=subsampling,
+                palettes=picture.palettes if kind is GIF else (),
+            )
+            if kind is BMP and xmp:
+                file.flush()  # a full disk shows here, before there is anything beside
+                with whole_file(path.with_name(f"{path.name}.xmp")) as beside:
+                    beside.write(xmp)
+    except (OSError, ValueError, RuntimeError, MemoryError, OverflowError, struct.error) as error:
+        what = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise PictureUnwritable(
             f"{path} could not be written: {what}. Nothing was left there.", path=path
         ) from error
 
 
-def _png_text(xmp: bytes | None) -> PngInfo:
-    text = PngInfo()
-    if xmp:
-        text.add_itxt("XML:com.adobe.xmp", xmp.decode())
-    return text
+def check_quality(quality: int | None, subsampling: str | None) -> None:
+    """Raise InvalidOption if a picture cannot be written so."""
+    whole = isinstance(quality, int) and not isinstance(quality, bool)
+    if quality is not None and not (whole and 1 <= quality <= 100):
+        raise InvalidOption("quality", quality, "1 to 100")
+    if subsampling is not None and subsampling not in get_args(Subsampling):
+        raise InvalidOption("subsampling", subsampling, get_args(Subsampling))
 
 
-def _from_pil(image: Image.Image, *, name: str, path: Path | None = None) -> Picture:
-    if getattr(image, "n_frames", 1) > 1:
-        log.warning("%s has several frames; only the first is used.", path or name)
-    profile = image.info.get("icc_profile")
-    transparent = "transparency" in image.info
-    turn = UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation))
-    upright = image if turn is None else image.transpose(turn)
-    mode = upright.mode
-    if mode.startswith("I;16"):
-        pixels = (np.asarray(upright) >> 8).astype(np.uint8)
-        return _from_array(pixels, name=name, path=path)
-    if mode in ("I", "F"):
-        raise PictureUnreadable(
-            f"{path or name} has {mode!r} pixels (32 bits per channel), which mien does not read; "
-            "convert it to 8 or 16 bits.",
+def _check_fits(path: Path, kind: Format, picture: Picture) -> None:
+    longest = max(picture.frame.width, picture.frame.height)
+    if longest > kind.longest:
+        raise PictureUnwritable(
+            f"{path} cannot be written: the picture is {longest} pixels long, and {kind.name} "
+            f"holds at most {kind.longest}.",
             path=path,
         )
-    if mode in ("CMYK", "YCbCr", "LAB", "HSV", "L", "LA", "1"):
-        profile = None  # it describes pixels that will no longer exist
-    if transparent or mode in ("RGBA", "LA", "PA", "RGBa", "La"):
-        upright = upright.convert("RGBA")
-    elif mode != "RGB":
-        upright = upright.convert("RGB")
-    return _from_array(np.array(upright), name=name, path=path, profile=profile)
-
-
-def _from_array(
-    pixels: npt.NDArray[Any], *, name: str, path: Path | None = None, profile: bytes | None = None
-) -> Picture:
-    if pixels.dtype != np.uint8:
-        raise PictureUnreadable(
-            f"{name} has pixels of type {pixels.dtype}; give uint8, 0 to 255.", path=path
+    if len(picture.frames) > 1 and not kind.animated:
+        able = ", ".join(suffix for suffix, other in FORMATS.items() if other.animated)
+        raise PictureUnwritable(
+            f"{path} cannot be written: {picture.name} moves, and {kind.name} holds one frame. "
+            f"Use one of {able}.",
+            path=path,
         )
+
+
+def _suited(picture: Picture, kind: Format, path: Path) -> tuple[list[Moment], Metadata]:
+    """Return the pixels and metadata of ``picture``, converted if ``kind`` cannot hold them."""
+    metadata = picture.metadata
+    channels = picture.frame.pixels.shape[2]
+    colors = None
+    if channels not in kind.channels or (kind is GIF and metadata.profile):
+        colors = Colors(channels, metadata.profile, picture.name)
+        metadata = metadata.without_profile()
+    if kind is BMP and metadata.profile:
+        colors, metadata = Colors(channels, metadata.profile, path), metadata.without_profile()
+    moments = []
+    for frame, duration in zip(
+        picture.frames, picture.durations or (Fraction(0),) * len(picture.frames), strict=True
+    ):
+        pixels = frame.pixels.cpu().numpy()
+        alpha = None if frame.alpha is None else frame.alpha.cpu().numpy()
+        if not kind.deep:
+            pixels = to_eight_bits(pixels)
+            alpha = None if alpha is None else to_eight_bits(alpha)
+        if colors is not None:
+            seen = colors.sight(pixels)
+            pixels = pixels if seen is None else seen.contiguous().numpy()
+        moments.append(Moment(pixels, alpha if kind.alpha else None, duration))
+    if not kind.alpha and any(frame.alpha is not None for frame in picture.frames):
+        log.warning("%s: %s has no transparency; what was transparent now shows.", path, kind.name)
+    return moments, metadata
+
+
+def _guarded(
+    image: Image.Image | None, name: str, path: Path | None, max_megapixels: float
+) -> Picture:
+    """Return the picture in a PIL image or file; whatever is wrong becomes PictureUnreadable."""
+    try:
+        if image is not None:
+            return _picture(decode_image(image, max_megapixels=max_megapixels), name, None)
+        assert path is not None
+        if path.exists() and not path.is_file():
+            raise PictureUnreadable(f"{path} is not a file.", path=path)
+        with path.open("rb") as file:
+            decoded = decode(file, max_megapixels=max_megapixels, name=path)
+            return _picture(decoded, path.name, path)
+    except PictureUnreadable:
+        raise
+    except FileNotFoundError:
+        raise PictureUnreadable(f"There is no file {path}.", path=path) from None
+    except NotAPicture as error:
+        if path is not None and path.stat().st_size == 0:
+            raise PictureUnreadable(f"{path} is empty.", path=path) from None
+        readable = ", ".join(READABLE)
+        what = str(error) or f"it is not a picture of a kind that mien reads ({readable})"
+        raise PictureUnreadable(f"{name} cannot be read: {what}.", path=path) from None
+    except TooLarge as error:
+        raise PictureUnreadable(
+            f"{name} is too large: {error}, and the limit is {max_megapixels:g} megapixels. "
+            "'max_megapixels' changes the limit; shrink the picture if memory is short.",
+            path=path,
+        ) from None
+    except Exception as error:  # decoders raise all sorts of errors on damaged files
+        log.info("%s cannot be read", name, exc_info=True)
+        what = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise PictureUnreadable(f"{name} cannot be read: {what}.", path=path) from None
+
+
+def _picture(decoded: Decoded, name: str, path: Path | None) -> Picture:
+    moments, metadata, encoding = decoded.moments, decoded.metadata, decoded.encoding
+    colors = Colors(moments[0].pixels.shape[2], metadata.profile, path or name)
+    table = colors.table()
+    moving = len(moments) > 1
+    frames, time = [], Fraction(0)
+    for moment in moments:
+        frames.append(
+            Frame(
+                torch.from_numpy(moment.pixels),
+                time=time if moving else None,
+                alpha=None if moment.alpha is None else torch.from_numpy(moment.alpha),
+                sight=colors.sight(moment.pixels),
+                table=table,
+            )
+        )
+        time += moment.duration
+    indexed = encoding is not None and encoding.name == "GIF"
+    return Picture(
+        tuple(frames),
+        name=name,
+        path=path,
+        durations=tuple(moment.duration for moment in moments) if moving else (),
+        metadata=metadata,
+        encoding=encoding,
+        palettes=tuple(colours_of(moment.pixels) for moment in moments) if indexed else (),
+    )
+
+
+def _from_array(pixels: npt.NDArray[Any], *, name: str) -> Picture:
+    if pixels.dtype != np.uint8:
+        raise PictureUnreadable(f"{name} has pixels of type {pixels.dtype}; give uint8, 0 to 255.")
     if pixels.ndim == 2:
         pixels = np.repeat(pixels[..., None], 3, axis=2)
     if pixels.ndim != 3 or pixels.shape[2] not in (3, 4) or 0 in pixels.shape:
         raise PictureUnreadable(
             f"{name} has shape {pixels.shape}; give (H, W, 3) RGB, (H, W, 4) with alpha, "
-            "or (H, W) gray.",
-            path=path,
+            "or (H, W) gray."
         )
-    alpha = np.ascontiguousarray(pixels[..., 3]) if pixels.shape[2] == 4 else None
-    rgb = torch.from_numpy(np.require(pixels[..., :3], requirements=["C", "W"]))
-    return Picture(Frame(rgb), name=name, path=path, alpha=alpha, profile=profile)
+    alpha = torch.from_numpy(pixels[..., 3].copy()) if pixels.shape[2] == 4 else None
+    return Picture((Frame(torch.from_numpy(pixels[..., :3].copy()), alpha=alpha),), name=name)
 
 
 def _from_tensor(pixels: Tensor) -> Picture:
     if pixels.dtype == torch.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3:
         if 0 not in pixels.shape:
-            return Picture(Frame(pixels.contiguous()), name="the tensor")
+            private = pixels.clone(memory_format=torch.contiguous_format)
+            return Picture((Frame(private),), name="the tensor")
     elif pixels.device.type == "cpu" and pixels.dtype == torch.uint8:
         return _from_array(pixels.numpy(), name="the tensor")
     raise PictureUnreadable(

@@ -1,9 +1,20 @@
-"""The stages, composed: finding faces, making identities, swapping a frame."""
+"""The stages, composed: finding faces, knowing people, swapping a frame."""
 
 from mien.pipeline.cache import EmbeddingCache
+from mien.pipeline.casting import Cast, assign, in_order
 from mien.pipeline.finder import FaceFinder
-from mien.pipeline.frame import Blend, Pipeline, Which
+from mien.pipeline.frame import Blend, Pipeline
 from mien.pipeline.identify import Identifier
 from mien.pipeline.stopwatch import Stopwatch
 
-__all__ = ["Blend", "EmbeddingCache", "FaceFinder", "Identifier", "Pipeline", "Stopwatch", "Which"]
+__all__ = [
+    "Blend",
+    "Cast",
+    "EmbeddingCache",
+    "FaceFinder",
+    "Identifier",
+    "Pipeline",
+    "Stopwatch",
+    "assign",
+    "in_order",
+]

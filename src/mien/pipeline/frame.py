@@ -1,4 +1,4 @@
-"""One frame, from pixels to pixels: find, align, swap, mask, blend."""
+"""One frame, from pixels to pixels: find, cast, align, swap, mask, blend."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from mien.errors import BadOutput, ConsentMissing, InvalidOption, SpaceMismatch
+from mien.choice import is_number
+from mien.errors import InvalidOption, SpaceMismatch
 from mien.geometry import apply, paste
+from mien.pipeline.casting import Cast, in_order
 from mien.pipeline.finder import FaceFinder
 from mien.pipeline.stopwatch import Stopwatch
 from mien.stages.align import align
-from mien.stages.color import match_color
-from mien.stages.embed import Embedder, mix
+from mien.stages.color import match_color, through_table
+from mien.stages.embed import Embedder, distances, mix
 from mien.stages.mask import face_mask
 from mien.stages.poisson import poisson_blend
 from mien.stages.swap import FaceSwap
-from mien.types import Crops, Faces, Fault, Frame, Identity, Swapped
+from mien.types import Crops, Faces, Fault, Frame, Layers, Swapped
 
 Blend = Literal["alpha", "poisson"]
-Which = Literal["largest", "all"]
 
 
 class Pipeline:
@@ -40,60 +41,68 @@ class Pipeline:
         self.finder, self.embedder, self.swap = finder, embedder, swap
         self.blend, self.color_match = blend, color_match
 
-    def __call__(
-        self, frame: Frame, identity: Identity, *, faces: Which = "largest", strength: float = 1.0
-    ) -> Swapped:
-        """Return ``frame`` with ``identity`` on its largest face or on all of them.
+    def __call__(self, frame: Frame, cast: Cast, *, strength: float = 1.0) -> Swapped:
+        """Swap the faces of ``frame`` as ``cast``, in place: its pixels change.
 
         ``strength`` moves the identity from the target's own (0) to the source's (1) along the
-        sphere. A frame without a face comes back as it is, with nothing chosen. Raises BadOutput
-        when no chosen face could be swapped; if only some could, the others are in ``faults``.
+        sphere. A frame without a face of the cast comes back as it is, with nothing chosen; faces
+        of which the network made nothing usable are in ``faults`` and stay as they are.
         """
-        if faces not in get_args(Which):
-            raise InvalidOption("faces", faces, get_args(Which))
-        if not isinstance(strength, int | float) or not 0 <= strength <= 1:
+        if not is_number(strength) or not 0 <= strength <= 1:
             raise InvalidOption("strength", strength, "0 to 1")
-        if not identity.consent:
-            raise ConsentMissing("the identity")
-        if identity.space != self.embedder.space:
-            raise SpaceMismatch(expected=self.embedder.space, found=identity.space)
+        self._check_spaces(cast)
         watch = Stopwatch()
-        found = self.finder(frame.pixels, largest_only=faces == "largest", watch=watch)
-        chosen = tuple(range(len(found)))[: 1 if faces == "largest" else None]
+        largest = cast.faces in (None, "largest") and not cast.by_person
+        found = self.finder(frame.view, largest_only=largest, watch=watch)
+        found = in_order(found, cast.order or "large-small")
+        own = far = None
+        if cast.by_person:
+            with watch("embed"):
+                own = self.embedder(align(frame, found, self.embedder.contract))
+                far = distances(own, _replaced(cast).to(own))
+        pairs = cast.choose(len(found), far, self.limit(cast))
+        chosen, roles = [face for face, _ in pairs], [role for _, role in pairs]
         if not chosen:
-            return Swapped(frame, found, (), (), watch.seconds)
-        targets = found[list(chosen)]
+            return Swapped(frame, found, distances=far, timings=watch.seconds)
+        targets = found[chosen]
         with watch("align"):
             crops = align(frame, targets, self.swap.contract)
-        wanted = identity.embedding.to(frame.pixels.device).expand(len(targets), -1)
+        wanted = torch.stack([cast.roles[role].identity.embedding for role in roles])
+        wanted = wanted.to(frame.pixels.device)
         if strength < 1:
             with watch("embed"):
-                own = self.embedder(align(frame, targets, self.embedder.contract))
-                wanted = mix(own, wanted, strength)
+                if own is None:
+                    own_now = self.embedder(align(frame, targets, self.embedder.contract))
+                else:
+                    own_now = own[chosen]
+                wanted = mix(own_now, wanted, strength)
         with watch("swap"):
-            swapped, reasons = self.swap(crops, wanted, identity.space)
+            swapped, reasons = self.swap(crops, wanted, self.embedder.space)
         good = [i for i, reason in enumerate(reasons) if reason is None]
-        if not good:
-            engine = self.swap.engine
-            raise BadOutput(
-                model=engine.model, provider=engine.provider, reason=reasons[0] or "nothing"
-            )
-        good.reverse()  # the largest face is pasted last, on top of the smaller ones behind it
-        pixels = self._lay(
-            frame.pixels, _rows(crops, good), _rows(swapped, good), targets[good], watch
-        )
+        # the largest face is pasted last, on top of the smaller ones behind it
+        good.sort(key=targets.areas.tolist().__getitem__)
+        layers = self._lay(frame, _rows(crops, good), _rows(swapped, good), targets[good], watch)
         return Swapped(
-            frame=Frame(pixels, frame.time),
+            frame=frame,
             faces=found,
-            chosen=tuple(chosen[i] for i in sorted(good)),
+            chosen=tuple(chosen[i] for i in good),
+            roles=tuple(roles[i] for i in good),
             faults=tuple(Fault(chosen[i], r) for i, r in enumerate(reasons) if r is not None),
+            distances=far,
+            layers=layers,
             timings=watch.seconds,
         )
 
+    def limit(self, cast: Cast) -> float:
+        """Return the greatest distance at which a face is that of a person ``cast`` replaces."""
+        if cast.max_distance is not None:
+            return cast.max_distance
+        return 1 - self.embedder.contract.same_person
+
     def _lay(
-        self, pixels: Tensor, crops: Crops, swapped: Crops, targets: Faces, watch: Stopwatch
-    ) -> Tensor:
-        """Return ``pixels`` with the swapped crops in the place of the crops."""
+        self, frame: Frame, crops: Crops, swapped: Crops, targets: Faces, watch: Stopwatch
+    ) -> Layers:
+        """Lay the swapped crops over the frame, in the place of the crops."""
         patch = swapped.pixels
         with watch("mask"):
             assert targets.mesh is not None  # the finder places it
@@ -103,8 +112,22 @@ class Pipeline:
                 patch = match_color(patch, crops.pixels, mask)
             if self.blend == "poisson":
                 patch = poisson_blend(patch, crops.pixels, mask).clamp(0, 1)
+            if frame.table is not None:
+                patch = through_table(patch, frame.table.to(patch))
             opacity = mask[:, None]
-            return paste(pixels, torch.cat([patch * opacity, opacity], dim=1), crops.matrices)
+            patches = torch.cat([patch * opacity, opacity], dim=1)
+            return Layers(mask, crops.matrices, paste(frame.pixels, patches, crops.matrices))
+
+    def _check_spaces(self, cast: Cast) -> None:
+        for role in cast.roles:
+            for person in (role.identity, role.instead_of):
+                if person is not None and person.space != self.embedder.space:
+                    raise SpaceMismatch(expected=self.embedder.space, found=person.space)
+
+
+def _replaced(cast: Cast) -> Tensor:
+    """Return the embeddings (R, D) of those whom the cast replaces."""
+    return torch.stack([role.instead_of.embedding for role in cast.roles if role.instead_of])
 
 
 def _rows(crops: Crops, rows: list[int]) -> Crops:

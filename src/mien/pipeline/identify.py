@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,8 +15,8 @@ from mien.media import Picture
 from mien.pipeline.cache import EmbeddingCache
 from mien.pipeline.finder import FaceFinder
 from mien.stages.align import align
-from mien.stages.embed import Embedder, mean_identity, strangers
-from mien.types import Identity
+from mien.stages.embed import Embedder, distances, mean_identity, strangers
+from mien.types import Faces, Frame, Identity
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,23 @@ class Identifier:
         record that covers them. Raises NoFace, and DifferentPeople when no other picture shows the
         person in the first.
         """
+        person, used = self._person(pictures)
+        return replace(person, consent=consent(used))
+
+    def reference(self, pictures: Sequence[Picture]) -> Identity:
+        """Return who is in the first of ``pictures``, to be recognised; it has no consent.
+
+        Raises as a call does.
+        """
+        return self._person(pictures)[0]
+
+    def distances(self, frame: Frame, faces: Faces, people: Sequence[Identity]) -> Tensor:
+        """Return the cosine distances (K, P), 0 to 2, of ``faces`` in ``frame`` to ``people``."""
+        embeddings = self.embedder(align(frame, faces, self.embedder.contract))
+        return distances(embeddings, torch.stack([one.embedding for one in people]).to(embeddings))
+
+    def _person(self, pictures: Sequence[Picture]) -> tuple[Identity, list[str]]:
+        """Return who is in the first picture, and the digests of the pictures that show them."""
         digests = [picture.digest for picture in pictures]
         embeddings = torch.stack(
             [self._embed(*pair) for pair in zip(pictures, digests, strict=True)]
@@ -60,19 +78,20 @@ class Identifier:
         kept = [i for i in range(len(pictures)) if i not in odd]
         used = [digests[i] for i in kept]
         digest = hashlib.sha256("".join(sorted(used)).encode()).hexdigest()
-        return Identity(
+        person = Identity(
             embedding=mean_identity(embeddings[kept]),
             space=self.embedder.space,
             digest=used[0] if len(used) == 1 else digest,
-            consent=consent(used),
+            consent="",
             outliers=outliers,
         )
+        return person, used
 
     def _embed(self, picture: Picture, digest: str) -> Tensor:
         known = self.cache.get(digest, self.networks)
         if known is not None:
             return known
-        faces = self.finder(picture.frame.pixels, largest_only=True)
+        faces = self.finder(picture.frame.view, largest_only=True)
         if not len(faces):
             raise NoFace(picture.name)
         embedding = self.embedder(align(picture.frame, faces[0], self.embedder.contract))[0].cpu()

@@ -26,4 +26,4 @@ def align(frame: Frame, faces: Faces, contract: Aligned) -> Crops:
     """Return crops of ``faces``, true to their roll, as the contract's network wants them."""
     to = template(contract.template).at(contract.size).to(frame.pixels.device)
     matrices = fit_similarity(faces.points, to)
-    return Crops(cut(frame.pixels, matrices, contract.size), matrices, contract.template)
+    return Crops(cut(frame.view, matrices, contract.size), matrices, contract.template)

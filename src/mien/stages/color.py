@@ -59,6 +59,18 @@ def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     return torch.where(counted, from_oklab(moved).clamp(0, 1), pixels)
 
 
+def through_table(pixels: Tensor, table: Tensor) -> Tensor:
+    """Return what ``table`` (C, N, N, N) says of RGB ``pixels`` (K, 3, H, W) in [0, 1].
+
+    The table's axes are red, green and blue; between its steps the result (K, C, H, W) is
+    trilinear. See Frame.table.
+    """
+    blue_first = pixels.flip(1).permute(0, 2, 3, 1) * 2 - 1  # grid_sample's x is the last axis
+    volume = table.expand(len(pixels), -1, -1, -1, -1)
+    looked_up = functional.grid_sample(volume, blue_first[:, None], align_corners=True)
+    return looked_up[:, :, 0]
+
+
 def to_oklab(rgb: Tensor) -> Tensor:
     """Return Oklab (K, 3, H, W) of sRGB in [0, 1]."""
     linear = torch.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055).clamp_min(0) ** 2.4)

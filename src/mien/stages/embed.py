@@ -73,6 +73,11 @@ def mean_identity(embeddings: Tensor) -> Tensor:
     return unit(embeddings.mean(dim=0))
 
 
+def distances(a: Tensor, b: Tensor) -> Tensor:
+    """Return the cosine distances (A, B), 0 to 2, of unit embeddings (A, D) and (B, D)."""
+    return (1 - a @ b.T).clamp(0, 2)
+
+
 def strangers(embeddings: Tensor, same_person: float) -> list[int]:
     """Return which of the unit embeddings (N, D) show somebody else than most of them.
 

@@ -1,0 +1,177 @@
+"""Many pictures: one is read and one written while another is worked on."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from mien.errors import MienError, PictureUnwritable, Unforeseen
+from mien.media import Picture, Subsampling, check_output, read_picture
+from mien.media.claim import claim
+from mien.pipeline import Cast
+from mien.plan import Job
+from mien.result import Result
+from mien.swapper import Swapper
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one job."""
+
+    job: Job
+    report: dict[str, Any] | None = None
+    """What Result.report says; None if nothing was written."""
+
+    partial: bool = False
+    """Whether a face could not be swapped though the output was written."""
+
+    skipped: bool = False
+    error: MienError | None = None
+    """Why nothing was written."""
+
+
+def swap_files(
+    swapper: Swapper,
+    jobs: Iterable[Job],
+    cast_of: Callable[[Job], Cast],
+    *,
+    strength: float = 1.0,
+    quality: int | None = None,
+    subsampling: Subsampling | None = None,
+    skip_existing: bool = False,
+) -> Iterator[Outcome]:
+    """Do ``jobs`` and yield what became of each, in their order.
+
+    ``cast_of`` says who is put on whom; it runs in the caller's thread. An error, also of
+    ``cast_of``, ends one job and not the others. While a picture is worked on, the next one is read
+    and the one before is written, so at most three are in memory. With ``skip_existing`` jobs whose
+    output is there are left out.
+    """
+
+    def begin(job: Job) -> _Step:
+        step = _Step(job)
+        if skip_existing and os.path.exists(job.output):  # noqa: PTH110 - takes any name
+            step.outcome = Outcome(job, skipped=True)
+            return step
+        step.guard(lambda: step.claims.enter_context(claim(job.output)))
+        if step.outcome is None:
+            step.picture = files.submit(_read, job, swapper.max_megapixels)
+        return step
+
+    def work(step: _Step) -> None:
+        if step.picture is None:
+            return
+        picture = step.take(step.picture)
+        step.picture = None
+        if picture is None:
+            return
+        result = step.guard(lambda: swapper.swap(picture, cast_of(step.job), strength=strength))
+        if result is None:
+            return
+        step.done = Outcome(step.job, result.report(), partial=result.partial)
+        step.written = files.submit(_write, step.job, result, quality, subsampling)
+
+    def finish(step: _Step) -> Outcome:
+        if step.written is not None:
+            step.take(step.written)
+        step.claims.close()
+        return step.outcome or step.done or Outcome(step.job, skipped=True)
+
+    with ThreadPoolExecutor(2, "files") as files:  # one reads, one writes
+        waiting = iter(jobs)
+        current = before = following = None
+        try:
+            following = _next(waiting, begin)
+            while following is not None or before is not None:
+                current, following = following, None
+                if current is not None:
+                    following = _next(waiting, begin)
+                    work(current)
+                if before is not None:
+                    yield finish(before)
+                before, current = current, None
+        finally:
+            files.shutdown(cancel_futures=True)
+            for step in (before, current, following):
+                if step is not None:
+                    step.claims.close()
+
+
+def _read(job: Job, max_megapixels: float) -> Picture:
+    if job.makes_folder:
+        job.output.parent.mkdir(parents=True, exist_ok=True)
+    for path in job.writes:
+        check_output(path)
+    picture = read_picture(job.target, max_megapixels=max_megapixels)
+    check_output(job.output, picture=picture)
+    return picture
+
+
+def _write(job: Job, result: Result, quality: int | None, subsampling: Subsampling | None) -> None:
+    written = []
+    try:
+        if job.compare is not None:
+            result.save_compare(job.compare)
+            written.append(job.compare)
+        if job.debug_view is not None:
+            result.save_debug_view(job.debug_view)
+            written.append(job.debug_view)
+        result.save(job.output, quality=quality, subsampling=subsampling)
+    except BaseException:
+        for path in written:  # which show what is not there
+            path.unlink(missing_ok=True)
+        raise
+
+
+class _Step:
+    """A job on its way."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.claims = ExitStack()
+        self.picture: Future[Picture] | None = None
+        self.written: Future[None] | None = None
+        self.done: Outcome | None = None
+        """What is to be said if writing goes well."""
+
+        self.outcome: Outcome | None = None
+        """What is to be said, if something went wrong or nothing is to be done."""
+
+    def guard(self, action: Callable[[], Any]) -> Any:
+        """Return what ``action`` returns; an error becomes the job's outcome."""
+        try:
+            return action()
+        except MienError as error:
+            self._fail(error)
+        except OSError as error:
+            reason = error.strerror or error
+            message = f"{self.job.output} cannot be written: {reason}."
+            self._fail(PictureUnwritable(message, path=self.job.output))
+        except Exception as error:
+            log.info("An error that mien did not foresee", exc_info=True)
+            self._fail(Unforeseen(error))
+        return None
+
+    def _fail(self, error: MienError) -> None:
+        """Let ``error`` be the outcome, without what ties it to the picture and its pixels."""
+        link: BaseException | None = error
+        while link is not None:
+            link.__traceback__ = None
+            link = link.__cause__ or link.__context__
+        self.outcome = Outcome(self.job, error=error)
+
+    def take(self, future: Future[Any]) -> Any:
+        """Return what ``future`` brings, guarded."""
+        return self.guard(future.result)
+
+
+def _next(jobs: Iterator[Job], begin: Callable[[Job], _Step]) -> _Step | None:
+    job = next(jobs, None)
+    return None if job is None else begin(job)

@@ -1,0 +1,164 @@
+"""What is to be done: which target becomes which output, before anything is done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Formatter
+
+from mien.errors import InvalidOption
+from mien.media.files import Found
+from mien.media.formats import GIF, format_of
+
+FIELDS = ("target", "source", "suffix", "index")
+"""What may stand in braces in the name of an output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One picture to make."""
+
+    target: Path
+    source: Path | None
+    """Whose face is used; None if a map says it."""
+
+    output: Path
+    compare: Path | None = None
+    """Where before and after go, side by side."""
+
+    debug_view: Path | None = None
+    """Where the drawing of what was found goes."""
+
+    makes_folder: bool = field(default=True, compare=False)
+    """Whether the output's folder is made if it is not there."""
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """All files the job writes."""
+        return tuple(p for p in (self.output, self.compare, self.debug_view) if p is not None)
+
+
+def plan(
+    sources: Sequence[Found] | None,
+    targets: Sequence[Found],
+    output: str,
+    *,
+    inputs: Mapping[str, Path],
+    compare: bool = False,
+    debug_view: bool = False,
+) -> list[Job]:
+    """Return a job for each target, or for each pair of a source and a target.
+
+    ``output`` is a file, for one job; or a folder, where outputs have the targets' names; or a
+    name with fields in braces: {target}, the target's name without its suffix, below the folder
+    that was named; {source}, the source's name without its suffix; {suffix}, the target's; {index},
+    counted from 1, as in {index:03}. ``inputs`` are further files that must not be written over,
+    by what the user calls them. Raises InvalidOption for names that collide.
+    """
+    faces = [None] if sources is None else list(sources)
+    pairs = [(source, target) for source in faces for target in targets]
+    pattern = _pattern(output, several_sources=len(faces) > 1, jobs=len(pairs))
+    jobs = []
+    for index, (source, target) in enumerate(pairs, 1):
+        path = _named(pattern or output, source, target, index)
+        jobs.append(
+            Job(
+                target.path,
+                None if source is None else source.path,
+                path,
+                compare=_beside(path, "compare") if compare else None,
+                debug_view=_beside(path, "debug") if debug_view else None,
+                makes_folder=pattern is not None,
+            )
+        )
+    taken = {f"SOURCE {each.path}": each.path for each in sources or ()}
+    taken |= {f"TARGET {each.path}": each.path for each in targets}
+    _check_apart(jobs, taken | dict(inputs))
+    return jobs
+
+
+def output_folder(output: str) -> Path | None:
+    """Return the folder that ``output`` names, or that its fields are in; None for a file."""
+    if _is_folder(output):
+        return Path(output)
+    return Path(output.split("{", maxsplit=1)[0] + "x").parent if "{" in output else None
+
+
+def _is_folder(output: str) -> bool:
+    return output.endswith(("/", os.sep)) or os.path.isdir(output)  # noqa: PTH112 - takes any name
+
+
+def _pattern(output: str, *, several_sources: bool, jobs: int) -> str | None:
+    """Return the name with fields that ``output`` stands for, or None if it is one file."""
+    if _is_folder(output):
+        name = "{target}-{source}{suffix}" if several_sources else "{target}{suffix}"
+        return str(Path(output.replace("{", "{{").replace("}", "}}")) / name)
+    if not output:
+        raise InvalidOption("output", output, "a file, a folder, or a name with fields")
+    try:
+        fields = [
+            (name, spec) for _, name, spec, _ in Formatter().parse(output) if name is not None
+        ]
+    except ValueError as error:
+        raise InvalidOption("output", output, f"braces in pairs ({error})") from None
+    for name, spec in fields:
+        if name not in FIELDS or "{" in (spec or ""):
+            raise InvalidOption("output", output, "{" + "}, {".join(FIELDS) + "} in braces")
+    if not fields and jobs == 1:
+        return None
+    if not fields:
+        raise InvalidOption(
+            "output", output, f"for {jobs} pictures: a folder, or a name like 'out/{{target}}.jpg'"
+        )
+    return output
+
+
+def _named(pattern: str, source: Found | None, target: Found, index: int) -> Path:
+    values = {
+        "target": str(target.below.with_suffix("")),
+        "source": "" if source is None else source.path.stem,
+        "suffix": target.path.suffix,
+        "index": index,
+    }
+    try:
+        return Path(pattern.format(**values))
+    except ValueError as error:
+        raise InvalidOption("output", pattern, f"formats that Python knows ({error})") from None
+
+
+def _beside(path: Path, what: str) -> Path:
+    if format_of(path) in (GIF, None):  # too few colours to look at
+        return path.with_name(f"{path.name}.{what}.png")
+    return path.with_name(f"{path.stem}.{what}{path.suffix}")
+
+
+def _check_apart(jobs: Sequence[Job], inputs: Mapping[str, Path]) -> None:
+    """Raise InvalidOption if a job would write over an input, or over what another one writes."""
+    files = {os.path.realpath(path): name for name, path in inputs.items()}
+    nodes = {node: name for name, path in inputs.items() if (node := _node(path))}
+    written: dict[str, Path] = {}
+    for job in jobs:
+        for path in job.writes:
+            real = os.path.realpath(path)
+            name = files.get(real) or nodes.get(_node(path) or (-1, -1))
+            if name is not None:
+                raise InvalidOption("output", str(path), f"a file other than {name}")
+            if real in written:
+                raise InvalidOption(
+                    "output",
+                    str(path),
+                    f"one name for each: both {written[real]} and {job.target} would go there; "
+                    "use {index}, or {source}",
+                )
+            written[real] = job.target
+
+
+def _node(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from others under any name, or None if it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
