@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -42,6 +43,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     patch.setenv("MIEN_HOME", str(folder))
     patch.setenv("XDG_CONFIG_HOME", str(settings))  # for processes that tests start
     patch.setattr("mien.settings.user_config_path", lambda name, appauthor: settings / name)
+    temporary = tmp_path_factory.mktemp("temporary")
+    patch.setenv("TMPDIR", str(temporary))
+    patch.setattr(tempfile, "tempdir", str(temporary))
     patch.chdir(here)  # a mien.toml in or above the folder of the code is not ours
     return folder
 
@@ -123,12 +127,15 @@ def built(monkeypatch):
 def lock(monkeypatch):
     """Return what locks a folder, so that nothing in it can be seen, read or written."""
     locked: list[Path] = []
+    scandir = os.scandir
 
     def guarded(function):
         def call(path, *arguments, **options):
             if isinstance(path, str | os.PathLike):
                 for folder in locked:
-                    if folder in Path(os.path.abspath(path)).parents:  # noqa: PTH100
+                    place = Path(os.path.abspath(path))  # noqa: PTH100
+                    inside = folder in place.parents
+                    if inside or (place == folder and function is scandir):
                         raise PermissionError(errno.EACCES, "Permission denied", str(path))
             return function(path, *arguments, **options)
 
@@ -141,7 +148,7 @@ def lock(monkeypatch):
         except PermissionError:
             pass
         else:  # an administrator may look everywhere
-            for name in ("stat", "lstat", "open", "mkdir"):
+            for name in ("stat", "lstat", "open", "mkdir", "scandir"):
                 monkeypatch.setattr(os, name, guarded(getattr(os, name)))
             monkeypatch.setattr(io, "open", guarded(io.open))
         locked.append(folder)

@@ -15,7 +15,18 @@ from mien import errors
 
 HEAVY = {"torch", "onnxruntime", "numpy", "PIL"}
 PUBLIC = [
-    *("Card", "Cast", "Catalogue", "Crops", "Faces", "Frame", "Identity", "Observer", "Result"),
+    *(
+        "Card",
+        "Cast",
+        "Catalogue",
+        "Crops",
+        "Faces",
+        "Frame",
+        "Identity",
+        "Observer",
+        "Result",
+        "Role",
+    ),
     *("Settings", "Sighting", "Swapped", "Swapper", "__version__", "errors"),
 ]
 

@@ -323,3 +323,17 @@ def test_each_frame_of_an_animation_has_its_own_faces(swapper, load, dev, tmp_pa
         swapper.swap(path, dev, only=load("femi"))
     with pytest.raises(mien.errors.NoSuchFace, match="one face"):
         swapper.swap(path, dev, faces=[1])
+
+
+def test_a_number_is_not_missing_if_some_frame_has_it(swapper, load, dev, tmp_path):
+    alone = scene([load("ben")], 150, 2)
+    alone[:, 150:] = 180
+    both = scene([load("ben"), load("mei")], 150, 2)
+    first, second = (Image.fromarray(frame.numpy()) for frame in (alone, both))
+    path = tmp_path / "moves.png"
+    first.save(path, save_all=True, append_images=[second], duration=100)
+    result = swapper.swap(path, dev, faces=[1], order="left-right")
+    assert [len(moment.faces) for moment in result.moments] == [1, 2]
+    assert [moment.chosen for moment in result.moments] == [(), (1,)]
+    assert (result.missing, result.partial) == ((), False)
+    assert swapper.swap(path, dev, faces=[1, 2], order="left-right").missing == (2,)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mien.result import Result
     from mien.settings import Settings
     from mien.swapper import Swapper
-    from mien.types import Crops, Faces, Frame, Identity, Swapped
+    from mien.types import Crops, Faces, Frame, Identity, Role, Swapped
     from mien.version import __version__
 
 _HOME = {
@@ -34,6 +34,7 @@ _HOME = {
     "Identity": "mien.types",
     "Observer": "mien.observer",
     "Result": "mien.result",
+    "Role": "mien.types",
     "Settings": "mien.settings",
     "Sighting": "mien.observer",
     "Swapped": "mien.types",
@@ -51,6 +52,7 @@ __all__ = [
     "Identity",
     "Observer",
     "Result",
+    "Role",
     "Settings",
     "Sighting",
     "Swapped",

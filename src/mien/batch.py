@@ -161,10 +161,11 @@ class _Step:
 
     def _fail(self, error: MienError) -> None:
         """Let ``error`` be the outcome, without what ties it to the picture and its pixels."""
-        link: BaseException | None = error
-        while link is not None:
-            link.__traceback__ = None
-            link = link.__cause__ or link.__context__
+        links: list[BaseException | None] = [error]
+        while links:
+            if (link := links.pop()) is not None:
+                link.__traceback__ = None
+                links += [link.__cause__, link.__context__]
         self.outcome = Outcome(self.job, error=error)
 
     def take(self, future: Future[Any]) -> Any:

@@ -12,6 +12,9 @@ from mien.errors import InvalidOption
 from mien.media.files import Found
 from mien.media.formats import GIF, format_of
 
+OTHERWISE = ".jpg"
+"""Suffix of outputs of targets whose own format cannot be written: HEIC."""
+
 FIELDS = ("target", "source", "suffix", "index")
 """What may stand in braces in the name of an output."""
 
@@ -110,7 +113,10 @@ def _pattern(output: str, *, several_sources: bool, jobs: int) -> str | None:
         return None
     if not fields:
         raise InvalidOption(
-            "output", output, f"for {jobs} pictures: a folder, or a name like 'out/{{target}}.jpg'"
+            "output",
+            output,
+            f"for {jobs} pictures: a folder, or a name like 'out/{{target}}.jpg'; the name of a "
+            "new folder ends with a slash",
         )
     return output
 
@@ -119,7 +125,7 @@ def _named(pattern: str, source: Found | None, target: Found, index: int) -> Pat
     values = {
         "target": str(target.below.with_suffix("")),
         "source": "" if source is None else source.path.stem,
-        "suffix": target.path.suffix,
+        "suffix": target.path.suffix if format_of(target.path) else OTHERWISE,
         "index": index,
     }
     try:
@@ -138,7 +144,7 @@ def _check_apart(jobs: Sequence[Job], inputs: Mapping[str, Path]) -> None:
     """Raise InvalidOption if a job would write over an input, or over what another one writes."""
     files = {os.path.realpath(path): name for name, path in inputs.items()}
     nodes = {node: name for name, path in inputs.items() if (node := _node(path))}
-    written: dict[str, Path] = {}
+    written: dict[str, str] = {}
     for job in jobs:
         for path in job.writes:
             real = os.path.realpath(path)
@@ -149,10 +155,14 @@ def _check_apart(jobs: Sequence[Job], inputs: Mapping[str, Path]) -> None:
                 raise InvalidOption(
                     "output",
                     str(path),
-                    f"one name for each: both {written[real]} and {job.target} would go there; "
+                    f"one name for each: {written[real]} and {_told(job)} would both go there; "
                     "use {index}, or {source}",
                 )
-            written[real] = job.target
+            written[real] = _told(job)
+
+
+def _told(job: Job) -> str:
+    return f"{job.target}" if job.source is None else f"{job.target} with {job.source}"
 
 
 def _node(path: Path) -> tuple[int, int] | None:

@@ -136,3 +136,9 @@ def test_an_error_of_the_block_is_not_taken_for_one_of_the_lock(tmp_path):
 
     with pytest.raises(OSError, match="No space left"):
         block()
+
+
+def test_locks_do_not_pile_up(tmp_path, temporary):
+    for number in range(20):
+        assert free(tmp_path / f"{number}.jpg")
+    assert [path for path in temporary.rglob("*") if path.is_file()] == []

@@ -227,7 +227,20 @@ def test_the_profile_is_kept(tmp_path, suffix, make):
         assert file.info["icc_profile"] == profile
 
 
-@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_profile_too_large_for_readers_of_png_becomes_srgb(tmp_path, deep):
+    profile = rgb_profile(P3, "srgb", name="x" * 1_500_000)
+    pixels = smooth().astype(np.uint16) * 257 if deep else smooth()
+    write_picture(
+        tmp_path / "p.png", picture(pixels, metadata=Metadata(profile=profile)), xmp=MARKS
+    )
+    read = read_picture(tmp_path / "p.png")
+    assert read.metadata.profile is None
+    wanted = in_srgb_by_formula(smooth().astype(float), P3, srgb_linear)
+    assert np.abs(read.frame.view.numpy() - wanted).max() <= 3
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".webp", ".tif"])
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_large_profile_is_kept(tmp_path, suffix, deep):
     # those of printers have megabytes

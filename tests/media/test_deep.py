@@ -206,11 +206,13 @@ def test_other_deep_pixels_are_refused_by_name(tmp_path, kind):
         read_picture(tmp_path / "p.tif")
 
 
-def test_six_channels_are_refused_by_name(tmp_path):
+def test_of_six_channels_colours_and_one_more_are_kept_with_a_warning(tmp_path, caplog):
     made = noise(5, 6, 6, dtype=np.uint16)
     write_tiff(tmp_path / "p.tif", made, "six", photometric="minisblack", extrasamples=[0] * 5)
-    with pytest.raises(PictureUnreadable, match=r"p\.tif"):
-        read_picture(tmp_path / "p.tif")
+    frame = read_picture(tmp_path / "p.tif").frame
+    assert np.array_equal(frame.pixels[..., 0], made[..., 0])
+    assert np.array_equal(frame.alpha, made[..., 1])
+    assert "6 channels" in caplog.text
 
 
 @pytest.mark.parametrize("bits", [8, 16])

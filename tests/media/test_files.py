@@ -223,6 +223,16 @@ def test_a_name_in_a_folder_that_is_locked_is_itself(here, lock):
     assert paths("locked/a.jpg") == ["locked/a.jpg"]
 
 
+def test_a_folder_that_is_locked_is_named(here, lock, caplog):
+    make(here, "in/a.jpg", "in/locked/b.jpg")
+    lock(here / "in" / "locked")
+    assert "Permission denied" in refusal("in/locked")
+    # its neighbours are found, and it is not passed over in silence
+    assert below("in") == ["a.jpg"]
+    assert "in/locked" in caplog.text
+    assert "Permission denied" in caplog.text
+
+
 # Twice
 
 
@@ -240,8 +250,8 @@ def test_order_of_a_folder_does_not_hang_on_the_disk(here, monkeypatch):
     make(here, *(f"in/{name}/{name}.jpg" for name in "cab"))
     walk = os.walk
 
-    def backwards(folder):
-        for place, folders, names in walk(folder):
+    def backwards(folder, **options):
+        for place, folders, names in walk(folder, **options):
             folders.reverse()
             yield place, folders, names
 

@@ -14,7 +14,7 @@ from mien import Cast, Identity, errors
 from mien.geometry import uncover
 from mien.models import Catalogue
 from mien.pipeline import Pipeline
-from mien.stages.embed import Embedder, unit
+from mien.stages.embed import Embedder, mix, unit
 from mien.stages.swap import FaceSwap
 from mien.types import Frame, Role
 
@@ -139,6 +139,27 @@ def test_strength_mixes_on_the_sphere(find, three):
     torch.testing.assert_close(seen[1], unit(who.embedding + own))
     torch.testing.assert_close(seen[2], own)
     assert embed.calls == 2  # at full strength the target is not embedded
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.5, 0.0])
+def test_each_face_keeps_to_its_own_person_when_people_are_mixed(find, three, strength):
+    seen, axes = [], torch.eye(128)
+
+    def paint(inputs):
+        seen.extend(inputs["source"])
+        return halves(inputs)
+
+    def known(number):
+        return Identity(axes[number], space="sface", digest=f"{number}", consent="")
+
+    embed = StandIn(lambda inputs: {"fc1": axes[: len(inputs["data"])].clone()})
+    one, other = person(0), person(1)
+    people = Cast((Role(one, known(2)), Role(other, known(0))))
+    done = pipeline(find, paint, embed)(three, people, strength=strength)
+    assert dict(zip(done.chosen, done.roles, strict=True)) == {0: 1, 2: 0}
+    assert embed.calls == 1  # once, to know them and to mix them
+    for got, source, own in zip(seen, (other, one), (axes[0], axes[2]), strict=True):
+        torch.testing.assert_close(got, mix(own, source.embedding, strength), rtol=0, atol=1e-5)
 
 
 def test_one_face_that_fails_leaves_the_others(find, three):

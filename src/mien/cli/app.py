@@ -56,6 +56,8 @@ def common(
         format="mien: %(message)s",
         stream=sys.stderr,
     )
+    # it reports as errors what it can do without
+    logging.getLogger("tifffile").setLevel(logging.NOTSET if verbose else logging.CRITICAL)
 
 
 def main() -> None:

@@ -94,7 +94,12 @@ class Casting:
             if self.only is not None:
                 options["only"] = self.only
             options["map"] = [
-                (self._identify(pair.source, pair.consent or self.consent), list(pair.target))
+                (
+                    self._identify(
+                        pair.source, self.consent if pair.consent is None else pair.consent
+                    ),
+                    list(pair.target),
+                )
                 for pair in self.pairs
             ]
             return self._swapper.cast(**options)

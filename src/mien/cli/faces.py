@@ -49,7 +49,6 @@ def faces(
     cosine distance between two faces, 0 to 2; the person is the nearest within the limit that
     'mien swap --only' and '--map' use.
     """
-    from mien.media import check_output
     from mien.settings import load
 
     settings = load(
@@ -63,6 +62,8 @@ def faces(
             "max_megapixels": max_megapixels,
         }
     ).settings
+    from mien.media import check_output
+
     if output is not None:
         others = {f"--against {path}": path for path in against or ()}
         check_output(output, inputs={"PICTURE": picture} | others)

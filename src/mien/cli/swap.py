@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -310,7 +311,7 @@ def _run(
         ):
             if single and outcome.error is not None:
                 raise outcome.error
-            outcomes.append(outcome)
+            outcomes.append(outcome if as_json else replace(outcome, report=None))
             progress(f"{len(outcomes)} of {len(jobs)} pictures")
             if not as_json:
                 with progress.paused(), heard():

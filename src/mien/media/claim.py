@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -26,6 +26,9 @@ def claim(path: Path) -> Iterator[None]:
     try:
         lock = FileLock(_folder() / f"{digest}.lock", timeout=0, thread_local=False)
         lock.acquire()
+        while not os.path.exists(lock.lock_file):  # noqa: PTH110 - whoever held it took it away
+            lock.release()
+            lock.acquire()
     except Timeout:
         raise PictureUnwritable(
             f"{path} is being written by another run of mien. Wait for it, or name another file.",
@@ -37,6 +40,8 @@ def claim(path: Path) -> Iterator[None]:
         yield
     finally:
         if lock is not None:
+            with suppress(OSError):  # on Windows a file that is open stays
+                os.unlink(lock.lock_file)  # noqa: PTH108
             lock.release()
 
 

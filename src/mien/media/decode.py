@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import struct
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
-import imagecodecs
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, JpegImagePlugin
+from PIL import Image, ImageFile, JpegImagePlugin
 from PIL.AvifImagePlugin import AvifImageFile
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
@@ -30,6 +30,16 @@ from mien.media.moments import Encoding, Moment, NotAPicture, TooLarge
 from mien.media.tags import read_tags
 
 log = logging.getLogger(__name__)
+
+
+class _TiffFile(TiffImageFile):
+    """A TIFF of whatever size: mien has checked it."""
+
+    def load_prepare(self) -> None:
+        """Make room for the pixels, as Pillow does after its own check."""
+        if self._im is None:
+            self.im = Image.core.new(self.mode, self._tile_size)  # type: ignore[attr-defined]
+        ImageFile.ImageFile.load_prepare(self)
 
 
 class _JpegFile(JpegImageFile):
@@ -53,7 +63,7 @@ of reach of a hostile file, and mien's own limit of size holds, not one for the 
 
 TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 AVIF_BRANDS = frozenset({b"avif", b"avis"})
-HEIC_BRANDS = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"hevm", b"hevs"})
+HEIC_BRANDS = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"hevm", b"hevs", b"hevx"})
 
 MOST_FRAMES = 10_000
 BAND = 1 << 24
@@ -99,6 +109,13 @@ def decode(file: BinaryIO, *, max_megapixels: float, name: object) -> Decoded:
 
     Raises NotAPicture, TooLarge, and whatever decoders raise on damaged files.
     """
+    with warnings.catch_warnings():
+        # what Pillow finds odd about a file that it can read is of no use to its owner
+        warnings.simplefilter("ignore")
+        return _decode(file, max_megapixels, name)
+
+
+def _decode(file: BinaryIO, max_megapixels: float, name: object) -> Decoded:
     start = file.read(32)
     file.seek(0)
     if start.startswith(TIFF_STARTS):
@@ -125,6 +142,7 @@ def decode_image(image: Image.Image, *, max_megapixels: float) -> Decoded:
     Raises as ``decode`` does.
     """
     check_size(image.width, image.height, 1, max_megapixels)
+    image.load()  # which turns a TIFF upright
     metadata = read_metadata(image, MEMORY)
     exif = exif_in(image) or image.getexif().tobytes()
     return _upright(
@@ -222,7 +240,7 @@ def _decode_tiff(file: BinaryIO, max_megapixels: float, name: object) -> Decoded
         decoded = Decoded([tiff.read_tiff(file, tags)], metadata, encoding)
         return _upright(decoded, tiff.turn_of(tags), name)
     file.seek(0)
-    with TiffImageFile(file, "") as image:
+    with _TiffFile(file, "") as image:
         check_size(image.width, image.height, 1, max_megapixels)
         return _upright(
             Decoded([split(image)], metadata, encoding), 1, name
@@ -283,6 +301,8 @@ def _is_deep(image: Image.Image) -> bool:
 
 
 def _deep_png(file: BinaryIO) -> Moment:
+    import imagecodecs
+
     file.seek(0)
     pixels = np.asarray(imagecodecs.png_decode(file.read()))
     if pixels.dtype != np.uint16:

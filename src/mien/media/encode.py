@@ -9,7 +9,6 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, cast
 
-import imagecodecs
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
@@ -81,7 +80,7 @@ def encode(
     """
     options = _options(kind, like, quality, subsampling)
     if kind is TIFF:
-        write_tiff(file, moments[0], metadata, options["compression"])
+        write_tiff(file, moments[0], metadata, **options)
         return
     if moments[0].pixels.dtype == np.uint16:
         _deep_png(file, moments[0], metadata)
@@ -202,6 +201,8 @@ def _png_texts(metadata: Metadata) -> PngInfo:
 
 def _deep_png(file: BinaryIO, moment: Moment, metadata: Metadata) -> None:
     """Write a PNG of 16 bits, which Pillow cannot; what goes beside the pixels, Pillow writes."""
+    import imagecodecs
+
     samples: npt.NDArray[Any] = moment.pixels
     if moment.alpha is not None:
         samples = np.dstack([samples, moment.alpha])

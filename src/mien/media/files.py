@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -11,6 +12,8 @@ from pathlib import Path
 
 from mien.errors import InvalidOption
 from mien.media.formats import READABLE
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,9 @@ def _expand(name: str, option: str, leave_out: Path | None, lists: tuple[str, ..
         raise InvalidOption(option, name, "a name that a file can have")
     path = Path(name)
     if os.path.isdir(name):  # noqa: PTH112 - unlike pathlib's, it takes any name
-        found = [Found(each, each.relative_to(path)) for each in _pictures_below(path, leave_out)]
+        found = [
+            Found(each, each.relative_to(path)) for each in _pictures_below(path, option, leave_out)
+        ]
         if not found:
             raise InvalidOption(option, name, f"a folder with pictures ({', '.join(READABLE)})")
         return found
@@ -70,10 +75,18 @@ def distinct(files: Iterable[Found]) -> list[Found]:
     return list(first.values())
 
 
-def _pictures_below(folder: Path, leave_out: Path | None) -> list[Path]:
+def _pictures_below(folder: Path, option: str, leave_out: Path | None) -> list[Path]:
     left_out = None if leave_out is None else os.path.realpath(leave_out)
     found = []
-    for place, folders, names in os.walk(folder):
+
+    def missed(error: OSError) -> None:
+        if error.filename == str(folder):
+            raise InvalidOption(
+                option, str(folder), f"a folder that can be read ({error.strerror})"
+            )
+        log.warning("%s cannot be read and is left out: %s.", error.filename, error.strerror)
+
+    for place, folders, names in os.walk(folder, onerror=missed):
         folders[:] = sorted(
             name
             for name in folders

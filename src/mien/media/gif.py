@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+
+log = logging.getLogger(__name__)
 
 OPAQUE = 128
 """Alpha from which a pixel of a GIF is shown; there is nothing between."""
@@ -27,7 +30,10 @@ def to_palette(pixels: Bytes, alpha: Bytes | None, known: Bytes | None) -> Image
     codes = _codes(pixels)
     used = np.unique(codes[shown])
     kept = used if known is None else np.intersect1d(used, _codes(known))
-    if len(kept) > room:  # frames laid over each other can have more
+    if len(kept) > room:  # frames with palettes of their own, laid over each other
+        log.warning(
+            "A frame has %d colours, and a GIF holds %d: it is recoloured.", len(kept), room
+        )
         kept = kept[:0]
     new = np.setdiff1d(used, kept)
     palette = kept

@@ -22,7 +22,7 @@ from mien.media.atomic import whole_file
 from mien.media.colors import Colors, to_eight_bits
 from mien.media.decode import Decoded, decode, decode_image
 from mien.media.encode import Subsampling, encode
-from mien.media.formats import BMP, FORMATS, GIF, READABLE, Format, format_of
+from mien.media.formats import BMP, FORMATS, GIF, PNG, READABLE, Format, format_of
 from mien.media.gif import colours_of
 from mien.media.metadata import Metadata
 from mien.media.moments import Moment, NotAPicture, TooLarge
@@ -30,6 +30,12 @@ from mien.media.picture import Picture, PictureLike
 from mien.types import Frame
 
 log = logging.getLogger(__name__)
+
+OWN = b"urn:mien:"
+"""What an XMP packet of mien's has in it."""
+
+PNG_PROFILE = 1 << 20
+"""Bytes of a profile that readers of PNG take, Pillow's among them."""
 
 MAX_MEGAPIXELS = 250.0
 """Larger pictures are refused, unless told otherwise. One takes up to 3 GB of memory."""
@@ -121,13 +127,23 @@ def write_picture(
             )
             if kind is BMP and xmp:
                 file.flush()  # a full disk shows here, before there is anything beside
-                with whole_file(path.with_name(f"{path.name}.xmp")) as beside:
-                    beside.write(xmp)
+                _write_beside(path.with_name(f"{path.name}.xmp"), xmp)
     except (OSError, ValueError, RuntimeError, MemoryError, OverflowError, struct.error) as error:
         what = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise PictureUnwritable(
             f"{path} could not be written: {what}. Nothing was left there.", path=path
         ) from error
+
+
+def _write_beside(path: Path, xmp: bytes) -> None:
+    """Write a packet into a file of its own, but not over one that somebody else wrote."""
+    if path.exists() and path.read_bytes() != xmp and OWN not in path.read_bytes():
+        raise PictureUnwritable(
+            f"{path} is there, and not from mien; name another picture. Nothing was written.",
+            path=path,
+        )
+    with whole_file(path) as file:
+        file.write(xmp)
 
 
 def check_quality(quality: int | None, subsampling: str | None) -> None:
@@ -164,7 +180,8 @@ def _suited(picture: Picture, kind: Format, path: Path) -> tuple[list[Moment], M
     if channels not in kind.channels or (kind is GIF and metadata.profile):
         colors = Colors(channels, metadata.profile, picture.name)
         metadata = metadata.without_profile()
-    if kind is BMP and metadata.profile:
+    too_long = kind is PNG and metadata.profile and len(metadata.profile) > PNG_PROFILE
+    if metadata.profile and (kind is BMP or too_long):
         colors, metadata = Colors(channels, metadata.profile, path), metadata.without_profile()
     moments = []
     for frame, duration in zip(

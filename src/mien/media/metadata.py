@@ -93,7 +93,7 @@ def read_metadata(image: Image.Image, name: object) -> Metadata:
             for key, value in texts.items()
             if key != "XML:com.adobe.xmp" and not key.startswith(PREVIEWS)
         ),
-        dpi=(float(dpi[0]), float(dpi[1])) if _is_dpi(dpi) else None,
+        dpi=(float(dpi[0]), float(dpi[1])) if is_dpi(dpi) else None,
     )
 
 
@@ -169,7 +169,8 @@ def _bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else b""
 
 
-def _is_dpi(dpi: Any) -> bool:
+def is_dpi(dpi: Any) -> bool:
+    """Return whether ``dpi`` is a pair of resolutions that can be."""
     if not isinstance(dpi, tuple) or len(dpi) != 2:
         return False
     try:

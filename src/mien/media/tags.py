@@ -99,13 +99,17 @@ def read_tags(file: BinaryIO) -> Directory:
         (at,) = struct.unpack(f"{order}Q", head[8:16])
     else:
         raise ValueError("it does not begin as TIFF data do")
-    directory = _read(file, order, at, big=magic == 43, depth=2)
+    # values that lie on each other would make much of little: none are read beyond the file's size
+    budget = [file.seek(0, io.SEEK_END)]
+    directory = _read(file, order, at, budget, big=magic == 43, depth=2)
     if directory is None:
         raise ValueError("its first directory is not there")
     return directory
 
 
-def _read(file: BinaryIO, order: Order, at: int, *, big: bool, depth: int) -> Directory | None:
+def _read(
+    file: BinaryIO, order: Order, at: int, budget: list[int], *, big: bool, depth: int
+) -> Directory | None:
     counting, entry_size, inline = ("Q", 20, 8) if big else ("H", 12, 4)
     pointer = "Q" if big else "I"
     width = struct.calcsize(counting)
@@ -123,6 +127,9 @@ def _read(file: BinaryIO, order: Order, at: int, *, big: bool, depth: int) -> Di
         field_at = start + entry_size - inline
         data = rows[field_at : field_at + min(size, inline)]
         if size > inline:
+            if size > budget[0]:
+                continue
+            budget[0] -= size
             data = _bytes(file, struct.unpack_from(f"{order}{pointer}", rows, field_at)[0], size)
         if len(data) < size:
             continue
@@ -130,7 +137,7 @@ def _read(file: BinaryIO, order: Order, at: int, *, big: bool, depth: int) -> Di
         if tag in POINTERS:
             target = Directory(order, {tag: entry}).whole(tag)
             if len(target) == 1 and depth:
-                found = _read(file, order, target[0], big=big, depth=depth - 1)
+                found = _read(file, order, target[0], budget, big=big, depth=depth - 1)
                 if found is not None:
                     directory.below[tag] = found
         else:
@@ -156,7 +163,7 @@ def directory_bytes(directory: Directory, at: int) -> bytes:
     order = directory.order
     pointers = {tag: Entry(LONG, b"\0" * 4) for tag in directory.below}
     entries = sorted({**directory.entries, **pointers}.items())
-    rows, values = b"", b""
+    rows, values = bytearray(), bytearray()
     after = at + 2 + 12 * len(entries) + 4
     for tag, entry in entries:
         data = entry.data
@@ -170,7 +177,7 @@ def directory_bytes(directory: Directory, at: int) -> bytes:
             data = struct.pack(f"{order}I", place)
         values += b"\0" * (len(values) % 2)
         rows += struct.pack(f"{order}HHI", tag, entry.kind, entry.count) + data.ljust(4, b"\0")
-    return struct.pack(f"{order}H", len(entries)) + rows + b"\0" * 4 + values
+    return struct.pack(f"{order}H", len(entries)) + bytes(rows) + b"\0" * 4 + bytes(values)
 
 
 def header(order: Order, at: int) -> bytes:

@@ -5,17 +5,23 @@ Pillow knows neither 16 bits of several channels nor all kinds of alpha.
 
 from __future__ import annotations
 
+import logging
 import struct
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
-import imagecodecs
 import numpy as np
 import numpy.typing as npt
 import tifffile
 
-from mien.media.metadata import ORIENTATION, Metadata, described, without_structure
+from mien.media.metadata import (
+    ORIENTATION,
+    Metadata,
+    described,
+    is_dpi,
+    without_structure,
+)
 from mien.media.moments import Encoding, Moment, NotAPicture
 from mien.media.tags import (
     ASCII,
@@ -31,6 +37,8 @@ from mien.media.tags import (
     header,
     read_exif,
 )
+
+log = logging.getLogger(__name__)
 
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC = 256, 257, 258, 259, 262
 STRIP_OFFSETS, SAMPLES, ROWS, STRIP_SIZES = 273, 277, 278, 279
@@ -55,10 +63,14 @@ def _deflate(rows: npt.NDArray[Any]) -> bytes:
 
 
 def _lzw(rows: npt.NDArray[Any]) -> bytes:
+    import imagecodecs
+
     return bytes(imagecodecs.lzw_encode(rows.tobytes()))
 
 
 def _packbits(rows: npt.NDArray[Any]) -> bytes:
+    import imagecodecs
+
     each = (row.tobytes() for row in rows)  # a run ends with its row
     return b"".join(bytes(imagecodecs.packbits_encode(row)) for row in each)
 
@@ -113,7 +125,7 @@ def read_tiff(file: BinaryIO, tags: Directory) -> Moment:
         pixels = np.moveaxis(pixels, 0, -1)
     known = pixels.dtype in (np.uint8, np.uint16)
     if samples > channels + 1:
-        raise NotAPicture(f"it has {samples} channels; {channels} and alpha can be read")
+        log.warning("Of the %d channels of a TIFF, only colours and alpha are kept.", samples)
     if not known or pixels.shape != (height, width, samples) or samples < channels:
         raise NotAPicture(f"its pixels, {pixels.dtype} {pixels.shape}, are of an unknown layout")
     top = np.iinfo(pixels.dtype).max
@@ -121,7 +133,7 @@ def read_tiff(file: BinaryIO, tags: Directory) -> Moment:
     if tags.whole(PHOTOMETRIC) == (0,):
         colors = top - colors
     kind = (tags.whole(EXTRA) or (2,))[0]
-    if samples > channels and kind in (0, 1, 2):
+    if samples > channels:
         alpha = pixels[..., channels]
         if kind == 1:  # colours are multiplied by alpha; everywhere else they are not
             whole = np.maximum(alpha, 1)[..., None].astype(np.float64)
@@ -138,7 +150,8 @@ def read_tiff_metadata(tags: Directory) -> Metadata:
     unit = {2: 1.0, 3: 2.54}.get((tags.whole(UNIT) or (2,))[0])
     dpi = None
     if unit and per_unit[0] and per_unit[1]:
-        dpi = per_unit[0] * unit, per_unit[1] * unit
+        found = per_unit[0] * unit, per_unit[1] * unit
+        dpi = found if is_dpi(found) else None
     return Metadata(
         profile=_data(tags, PROFILE) or None,
         exif=exif_bytes(described(tags, width, height)),
@@ -152,11 +165,19 @@ def tiff_encoding(tags: Directory) -> Encoding:
     """Return how a TIFF was compressed."""
     used = (tags.whole(COMPRESSION) or (1,))[0]
     names = {number: name for name, (number, *_) in COMPRESSIONS.items()}
-    return Encoding("TIFF", {"compression": names.get(used, DEFLATE)})
+    options: dict[str, Any] = {"compression": names.get(used, DEFLATE)}
+    if tags.whole(EXTRA)[:1] == (0,):
+        options["extra"] = 0  # a channel of unknown use stays one
+    return Encoding("TIFF", options)
 
 
-def write_tiff(file: BinaryIO, moment: Moment, metadata: Metadata, compression: str) -> None:
-    """Write a TIFF of 8 or 16 bits to ``file``, which can seek."""
+def write_tiff(
+    file: BinaryIO, moment: Moment, metadata: Metadata, *, compression: str, extra: int = 2
+) -> None:
+    """Write a TIFF of 8 or 16 bits to ``file``, which can seek.
+
+    ``extra`` says what the channel is that is no colour: 2 for alpha, 0 for something else.
+    """
     samples: npt.NDArray[Any] = moment.pixels
     if moment.alpha is not None:
         samples = np.dstack([samples, moment.alpha])
@@ -190,7 +211,7 @@ def write_tiff(file: BinaryIO, moment: Moment, metadata: Metadata, compression: 
     if differences:
         tags.put(PREDICTOR, SHORT, 2)
     if count > colors:
-        tags.put(EXTRA, SHORT, 2)
+        tags.put(EXTRA, SHORT, extra)
     at = file.tell() + file.tell() % 2
     file.seek(at)
     file.write(directory_bytes(tags, at))
