@@ -77,7 +77,10 @@ def test_importing_mien_is_cheap():
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["swap", "--help"], ["faces", "-h"], ["models", "--help"], ["doctor", "-h"], []],
+    [
+        *([], ["--help"], ["swap", "--help"], ["faces", "-h"], ["models", "--help"]),
+        *(["doctor", "-h"], ["evaluate", "-h"], ["train", "-h"], ["train", "swap", "-h"]),
+    ],
 )
 def test_help_is_cheap(arguments):
     code = f"from mien.cli.app import run\nassert run({arguments!r}) == 0"

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from mien.cli import config, doctor, faces, models, swap
+from mien.cli import config, doctor, evaluate, faces, models, swap, train
 from mien.cli.console import drop_output
 from mien.cli.exits import Exit, exit_code
 from mien.errors import MienError, Unforeseen
@@ -27,8 +27,10 @@ app = typer.Typer(
 )
 app.command("swap")(swap.swap)
 app.command("faces")(faces.faces)
+app.command("evaluate")(evaluate.evaluate)
 app.command("doctor")(doctor.doctor)
 app.add_typer(models.app, name="models")
+app.add_typer(train.app, name="train")
 app.add_typer(config.app, name="config")
 
 

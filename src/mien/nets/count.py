@@ -1,0 +1,38 @@
+"""How large a network is: its parameters and its multiply-accumulates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mien.nets.swapper import Swapper
+
+
+def parameters(network: nn.Module) -> int:
+    """Return how many parameters ``network`` has."""
+    return sum(p.numel() for p in network.parameters())
+
+
+def macs(network: Swapper) -> int:
+    """Return the multiply-accumulates of one picture: convolutions and linear layers."""
+    total = 0
+
+    def add(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        del inputs
+        nonlocal total
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            total += module.weight[0].numel() * output[0].numel()
+
+    hooks = [module.register_forward_hook(add) for module in network.modules()]
+    device = next(network.parameters()).device
+    size = network.shape.size
+    with torch.no_grad():
+        network(
+            torch.zeros(1, 3, size, size, device=device),
+            torch.zeros(1, network.shape.space, device=device),
+        )
+    for hook in hooks:
+        hook.remove()
+    return total

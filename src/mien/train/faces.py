@@ -1,0 +1,144 @@
+"""What the frozen networks see of crops: embeddings, the face mesh, and regions read off it.
+
+Crops are float (N, 3, S, S) in [-1, 1], RGB, on the points of ``arcface_128`` scaled to S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mien.nets.frozen import FrozenNet
+from mien.train.geometry import box, composed, distance_inside, looked, places
+
+# rows 0..112 and columns 8..120 of an arcface_128 crop are the crop of arcface_112_v2
+EMBEDDED = (8 / 128, 0.0, 120 / 128, 112 / 128)
+
+ZOOM = 1.2
+"""The mesh network's crop shows this many times the side of the swapper's (see its card)."""
+
+MESH_SIZE, EMBEDDED_SIZE = 192, 112
+
+# points of the MediaPipe face mesh (face_mesh_connections.py): lids, brows, lips, face oval
+# eyes and the oval go round clockwise as seen
+LEFT_EYE = [33, 246, 161, 160, 159, 158, 157, 173, 133, 155, 154, 153, 145, 144, 163, 7]
+RIGHT_EYE = [362, 398, 384, 385, 386, 387, 388, 466, 263, 249, 390, 373, 374, 380, 381, 382]
+LEFT_BROW = [46, 53, 52, 65, 55, 70, 63, 105, 66, 107]
+RIGHT_BROW = [276, 283, 282, 295, 285, 300, 293, 334, 296, 336]
+LIPS = [
+    *(61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 185, 40, 39, 37, 0, 267, 269, 270, 409),
+    *(78, 95, 88, 178, 87, 14, 317, 402, 318, 324, 308, 191, 80, 81, 82, 13, 312, 311, 310, 415),
+]
+OVAL = [
+    *(10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377),
+    *(152, 148, 176, 149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109),
+]
+FACE_EDGE = (33, 263)
+"""Outer eye corners: their distance is the unit of length."""
+
+
+class Watcher(nn.Module):
+    """A frozen network behind the view and the pixel format that it wants."""
+
+    def __init__(self, net: FrozenNet, *, mean: float, gain: float) -> None:
+        """``mean`` and ``gain`` take pixels in [-1, 1] to (x - mean) * gain."""
+        super().__init__()
+        self.net, self.mean, self.gain = net, mean, gain
+
+
+class Embedder(Watcher):
+    """Unit embeddings of crops."""
+
+    def forward(self, crops: Tensor, jitter: Tensor | None = None) -> Tensor:
+        """Return float32 (N, D); ``jitter``, views (N, 2, 3), moves what is looked at."""
+        half = crops.shape[-1] // 2
+        if half >= EMBEDDED_SIZE:  # averaging before the look-up keeps it from aliasing
+            crops = functional.avg_pool2d(crops, crops.shape[-1] // 128)
+        view = box(*EMBEDDED, crops).expand(len(crops), -1, -1)
+        if jitter is not None:
+            view = composed(jitter.to(view.dtype), view)
+        seen = looked(crops, view, EMBEDDED_SIZE, mode="bilinear", padding="border")
+        return functional.normalize(self.net((seen - self.mean) * self.gain)[0].float(), dim=1)
+
+
+class Mesher(Watcher):
+    """The face mesh of crops."""
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """Return float32 (N, 468, 2), edges of the crop at -1 and 1."""
+        middle = (1 - ZOOM) / 2
+        view = box(middle, middle, 1 - middle, 1 - middle, crops).expand(len(crops), -1, -1)
+        seen = looked(crops, view, MESH_SIZE, mode="bilinear", padding="border")
+        seen = ((seen - self.mean) * self.gain).permute(0, 2, 3, 1)
+        mesh: Tensor = self.net(seen)[0].float().view(len(crops), 468, 3)[..., :2]
+        # the mesh is in pixels of its own crop, whose left edge is at 0
+        return (mesh * (2 / MESH_SIZE) - 1) * ZOOM
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watchers:
+    """The frozen networks of a training run."""
+
+    sface: Embedder
+    """Conditions the swapper."""
+
+    feature: Embedder | None
+    """Joins the identity loss; None leaves it out."""
+
+    mesh: Mesher
+    judge: Embedder | None
+    """Scores only; it is never trained on."""
+
+    @classmethod
+    def read(cls, folder: Path, device: torch.device) -> Watchers:
+        """Read ``sface``, ``facemesh`` and, where they are, ``feature`` and ``judge``.
+
+        Each is NAME.pt or NAME.onnx in ``folder``.
+        """
+        found = {p.stem: p for suffix in ("onnx", "pt") for p in folder.glob(f"*.{suffix}")}
+
+        def net(name: str) -> FrozenNet:
+            return FrozenNet.read(found[name]).to(device).requires_grad_(False)
+
+        def symmetric(name: str) -> Embedder | None:
+            return Embedder(net(name), mean=0.0, gain=1.0) if name in found else None
+
+        return cls(
+            sface=Embedder(net("sface"), mean=-1.0, gain=127.5),
+            feature=symmetric("feature"),
+            mesh=Mesher(net("facemesh"), mean=-1.0, gain=0.5),
+            judge=symmetric("judge"),
+        )
+
+
+def face_mask(mesh: Tensor, size: int, *, soft: float = 0.04) -> Tensor:
+    """Return where the face is, (N, 1, size, size) in [0, 1], from its mesh (N, 468, 2).
+
+    The face oval, taken for convex; its border is ``soft`` wide, in halves of the crop's side.
+    """
+    whole = box(0, 0, 1, 1, mesh)
+    return (distance_inside(mesh[:, OVAL], places(whole, size, size)) / soft + 0.5).clamp(0, 1)
+
+
+def shapes(mesh: Tensor) -> list[Tensor]:
+    """Return the shape of each eye, each brow and the lips, (N, n, 2), relative to the face.
+
+    Each about its own middle (brows about the eye below: how high they are is expression), in
+    distances between the outer corners of the eyes.
+    """
+    unit = (mesh[:, FACE_EDGE[0]] - mesh[:, FACE_EDGE[1]]).norm(dim=1).clamp_min(1e-3)
+    parts = [
+        (LEFT_EYE, LEFT_EYE),
+        (RIGHT_EYE, RIGHT_EYE),
+        (LEFT_BROW, LEFT_EYE),
+        (RIGHT_BROW, RIGHT_EYE),
+        (LIPS, LIPS),
+    ]
+    return [
+        (mesh[:, points] - mesh[:, about].mean(dim=1, keepdim=True)) / unit[:, None, None]
+        for points, about in parts
+    ]

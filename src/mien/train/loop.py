@@ -1,0 +1,229 @@
+"""One step of training: networks, optimisers and what is done with a batch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mien.nets.discriminator import Discriminator
+from mien.nets.swapper import Swapper
+from mien.train import losses, schedule
+from mien.train.bank import Bank, Batch
+from mien.train.faces import Watchers, face_mask
+from mien.train.recipe import Recipe
+
+
+class Critics(nn.Module):
+    """The discriminators: of the picture, of it at half its size, and of eyes and mouth."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.whole = Discriminator(width)
+        self.halved = Discriminator(width)
+        self.parts = Discriminator(width, strides=3, most=4)
+
+    def forward(self, x: Tensor) -> list[tuple[Tensor, list[Tensor]]]:
+        """Return logits and activations of each for pictures (N, 3, S, S); windows come last."""
+        return [
+            self.whole(x),
+            self.halved(functional.avg_pool2d(x, 2)),
+            self.parts(losses.cut_windows(x)),
+        ]
+
+
+class Trainer:
+    """Holds what learns, and teaches it."""
+
+    def __init__(self, recipe: Recipe, watchers: Watchers, device: torch.device) -> None:
+        self.recipe, self.watchers, self.device = recipe, watchers, device
+        torch.manual_seed(recipe.seed)
+        self.swapper = _laid_out(Swapper(recipe.swapper), device)
+        self.critics = _laid_out(Critics(recipe.width), device)
+        self.average = copy.deepcopy(self.swapper).eval().requires_grad_(False)
+        self.optimiser = _adam(self.swapper, recipe.rate, recipe)
+        self.optimiser_critics = _adam(self.critics, recipe.rate_discriminator, recipe)
+        self.step = 0
+        self.since_start = 0
+        """Steps since the optimisers' state was new."""
+
+        self.emphasis = losses.emphasis(recipe.swapper.size, 3.0, device)
+        self._swap: Callable[..., Tensor] = self.swapper
+        self._judge: Callable[..., list[tuple[Tensor, list[Tensor]]]] = self.critics
+        if recipe.compile:
+            self._swap, self._judge = torch.compile(self.swapper), torch.compile(self.critics)
+
+    def learn(self, bank: Bank, progress: float) -> dict[str, Tensor]:
+        """Take one step at ``progress`` of the run and return its losses, as tensors."""
+        phases = self.recipe.phases
+        batch = bank.draw(self.step, triplets=progress >= phases.triplets)
+        self._set_rates(progress)
+        with self._mixed():
+            out = self._swap(_channels_last(self.given(batch)), batch.source)
+        out = out.float() * batch.valid + batch.truth * (1 - batch.valid)
+        parts: dict[str, Tensor] = {}
+        if progress >= phases.discriminator:
+            parts["critics"] = self._learn_critics(batch, out.detach())
+        terms = self.terms(batch, out, bank, schedule.adversarial(self.recipe, progress))
+        self.optimiser.zero_grad(set_to_none=True)
+        torch.stack(list(terms.values())).sum().backward()
+        parts |= {name: term.detach() for name, term in terms.items()}
+        parts["norm"], parts["skipped"] = _stepped(
+            self.optimiser, self.swapper.parameters(), self.recipe.clip
+        )
+        self.step += 1
+        self.since_start += 1
+        self._update_average()
+        return parts
+
+    def given(self, batch: Batch) -> Tensor:
+        """Return the targets: the real pictures, but for triplets swaps of them."""
+        if not batch.triplets:
+            return batch.truth
+        rows = slice(batch.same, batch.labelled)
+        truth, valid = batch.truth[rows], batch.valid[rows]
+        with torch.no_grad(), self._mixed():
+            swap = self.average(_channels_last(truth), batch.other).float()
+        swap = swap * valid + truth * (1 - valid)
+        return torch.cat([batch.truth[: batch.same], swap, batch.truth[batch.labelled :]])
+
+    def terms(self, batch: Batch, out: Tensor, bank: Bank, adversarial: float) -> dict[str, Tensor]:
+        """Return the network's losses by name, weighted."""
+        weights, truth, valid = self.recipe.weights, batch.truth, batch.valid
+        terms: dict[str, Tensor] = {}
+        jitter = bank.view_jitter(self.step, len(out))
+        with self._mixed(self.recipe.frozen_bfloat16):
+            made = self.watchers.sface(out, jitter)
+            terms["sface"] = weights.sface * losses.identity(made, batch.source)
+            if self.watchers.feature is not None and batch.feature is not None:
+                made = self.watchers.feature(out, jitter)
+                terms["feature"] = weights.feature * losses.identity(made, batch.feature)
+        # never in bfloat16: its numbers are a pixel apart where a mesh of 192 pixels ends
+        mesh = self.watchers.mesh(out)
+        with torch.no_grad():
+            wanted = self.watchers.mesh(truth)
+        terms["mesh"] = weights.mesh * losses.mesh_shape(mesh, wanted)
+        terms["gaze"] = weights.gaze * losses.gaze(out, truth, wanted)
+        rows = slice(0, batch.labelled)
+        terms["reconstruction"] = weights.reconstruction * losses.reconstruction(
+            out[rows], truth[rows], valid[rows], batch.detail[rows], self.emphasis
+        )
+        face = face_mask(wanted, out.shape[-1] // 4)
+        face = functional.interpolate(face, scale_factor=4.0, mode="bilinear")
+        terms["colour"] = weights.colour * losses.colour(out, truth, valid)
+        terms["context"] = weights.context * losses.context(out, truth, valid, face)
+        if adversarial > 0:
+            terms |= self._adversarial(batch, out, adversarial)
+        return terms
+
+    def _adversarial(self, batch: Batch, out: Tensor, factor: float) -> dict[str, Tensor]:
+        weights = self.recipe.weights
+        self.critics.requires_grad_(False)
+        with self._mixed():
+            fake = self._judge(_channels_last(out))
+            with torch.no_grad():
+                real = self._judge(_channels_last(batch.truth))
+        self.critics.requires_grad_(True)
+        labelled = torch.zeros_like(batch.detail)
+        labelled[: batch.labelled] = 1
+        hinge, alike = [], []
+        for (logits, made), (_, wanted), valid in zip(fake, real, _seen(batch.valid), strict=True):
+            repeat = len(logits) // len(out)
+            deep, shallow = batch.detail.repeat(repeat), (batch.detail * labelled).repeat(repeat)
+            hinge.append(losses.hinge_generator(logits, _at(logits, valid, deep)))
+            alike.append(losses.features(made, wanted, valid, deep, shallow))
+        return {
+            "adversarial": weights.adversarial * factor * torch.stack(hinge).sum(),
+            "features": weights.features * factor * torch.stack(alike).mean(),
+        }
+
+    def _learn_critics(self, batch: Batch, out: Tensor) -> Tensor:
+        with self._mixed():
+            both = self._judge(_channels_last(torch.cat([batch.truth, out])))
+        loss = out.new_zeros(())
+        for (logits, _), valid in zip(both, _seen(batch.valid), strict=True):
+            # windows lie one after another, each with real pictures first
+            halves = logits.view(-1, 2, len(out), *logits.shape[1:])
+            real, fake = (halves[:, i].flatten(0, 1) for i in (0, 1))
+            detail = batch.detail.repeat(len(halves))
+            loss = loss + losses.hinge_discriminator(real, fake, _at(real, valid, detail))
+        self.optimiser_critics.zero_grad(set_to_none=True)
+        loss.backward()
+        _stepped(self.optimiser_critics, self.critics.parameters(), self.recipe.clip)
+        return loss.detach()
+
+    def _set_rates(self, progress: float) -> None:
+        factor = schedule.rate(self.recipe, progress, self.since_start)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.recipe.rate * factor
+        for group in self.optimiser_critics.param_groups:
+            group["lr"] = self.recipe.rate_discriminator * factor
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        keep = min(self.recipe.average, (1 + self.step) / (10 + self.step))
+        torch._foreach_lerp_(
+            list(self.average.parameters()), list(self.swapper.parameters()), 1 - keep
+        )
+
+    def _mixed(self, wanted: bool = True) -> Any:
+        on = wanted and self.recipe.bfloat16
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=on)
+
+
+def _seen(valid: Tensor) -> list[Tensor]:
+    """Return where each discriminator's input is real picture."""
+    return [valid, functional.avg_pool2d(valid, 2), losses.cut_windows(valid)]
+
+
+def _at(logits: Tensor, valid: Tensor, rows: Tensor) -> Tensor:
+    """Return the weights of logits: their share of real picture, and their rows' weights."""
+    where = functional.adaptive_avg_pool2d(valid, (logits.shape[-2], logits.shape[-1]))
+    return where * rows[:, None, None, None]
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def _laid_out(module: Any, device: torch.device) -> Any:
+    return module.to(device).to(memory_format=torch.channels_last)
+
+
+def _adam(module: nn.Module, rate: float, recipe: Recipe) -> torch.optim.Adam:
+    return torch.optim.Adam(module.parameters(), lr=rate, betas=recipe.betas, fused=True)
+
+
+@torch.no_grad()
+def _stepped(
+    optimiser: torch.optim.Adam, parameters: Iterable[nn.Parameter], clip: float
+) -> tuple[Tensor, Tensor]:
+    """Clip the gradients, step, and return their norm and whether the step was left out.
+
+    A step whose gradients are not finite is left out. Both are done by the fused kernel, which
+    divides by ``grad_scale`` and does nothing if ``found_inf``: the processor waits for nothing.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    average_over_ranks(gradients)
+    norm = torch.stack(torch._foreach_norm(gradients)).norm()
+    bad = (~norm.isfinite()).float()
+    optimiser.grad_scale = (norm / clip).clamp_min(1)  # type: ignore[attr-defined]
+    optimiser.found_inf = bad  # type: ignore[attr-defined]
+    optimiser.step()
+    return norm, bad
+
+
+def average_over_ranks(tensors: list[Tensor]) -> None:
+    """Replace tensors, in place, by their means over all processes, if there are several."""
+    if not dist.is_initialized():
+        return
+    flat = torch.cat([t.flatten() for t in tensors])
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+        tensor.copy_(part.view_as(tensor))

@@ -1,0 +1,93 @@
+import numpy as np
+import onnxruntime as ort
+import pytest
+import torch
+from torch.nn import functional
+
+from mien.nets.count import macs, parameters
+from mien.nets.export import quantise, store_as_int8, to_onnx
+from mien.nets.swapper import LITE, MIEN_256, Swapper, SwapperShape, start_as_nearest
+
+TINY = SwapperShape(size=32, style=8, fine=4, widths=(8, 12, 16), middle=1, blocks=(1, 1))
+
+
+@pytest.fixture
+def tiny():
+    torch.manual_seed(0)
+    return Swapper(TINY).eval()
+
+
+def inputs(count=2, size=32):
+    torch.manual_seed(1)
+    return torch.rand(count, 3, size, size) * 2 - 1, functional.normalize(torch.randn(count, 128))
+
+
+def test_output_is_a_picture_like_the_target(tiny):
+    target, source = inputs()
+    out = tiny(target, source).detach()
+    assert out.shape == target.shape
+    assert float(out.abs().max()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "millions", "giga"), [(MIEN_256, 16, 12), (LITE, 6, 1.5)], ids=["mien-256", "lite"]
+)
+def test_the_networks_keep_to_their_budgets(shape, millions, giga):
+    network = Swapper(shape)
+    assert parameters(network) <= millions * 1e6
+    assert macs(network) <= giga * 1e9
+
+
+def test_macs_of_a_convolution_by_hand(tiny):
+    # the first layer: 4x4 kernels over 3 channels, 4 channels of 16x16 pixels out
+    first = tiny.down[0].conv
+    assert first.weight[0].numel() * 4 * 16 * 16 == 4 * 4 * 3 * 4 * 256
+    assert macs(tiny) > 4 * 4 * 3 * 4 * 256
+
+
+def test_both_inputs_reach_the_output(tiny):
+    target, source = (x.requires_grad_() for x in inputs())
+    tiny(target, source).square().sum().backward()
+    assert float(target.grad.abs().sum()) > 0
+    assert float(source.grad.abs().sum()) > 0
+
+
+def test_a_sub_pixel_convolution_starts_as_repetition():
+    conv = torch.nn.Conv2d(5, 12, 3, padding=1)
+    start_as_nearest(conv, factor=2)
+    big = functional.pixel_shuffle(conv(torch.randn(1, 5, 6, 6)), 2)
+    repeated = functional.interpolate(big[..., ::2, ::2], scale_factor=2, mode="nearest")
+    torch.testing.assert_close(big, repeated)
+
+
+def test_sides_that_do_not_divide_are_refused():
+    with pytest.raises(ValueError, match="multiple of 16"):
+        SwapperShape(size=100)
+
+
+def test_export_matches_the_network_at_any_batch(tiny):
+    model = to_onnx(tiny)
+    assert model.opset_import[0].version >= 17
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for count in (1, 3):
+        target, source = inputs(count)
+        (made,) = session.run(None, {"target": target.numpy(), "source": source.numpy()})
+        with torch.no_grad():
+            wanted = tiny(target, source).numpy()
+        assert np.abs(made - wanted).max() < 1e-3
+
+
+def test_weights_stored_as_int8_take_a_quarter(tiny):
+    model = to_onnx(Swapper(SwapperShape(size=32, widths=(16, 32, 64), middle=1, blocks=(1, 1))))
+    before = len(model.SerializeToString())
+    assert store_as_int8(model) > 5
+    content = model.SerializeToString()
+    assert len(content) < 0.4 * before
+    ort.InferenceSession(content, providers=["CPUExecutionProvider"])
+
+
+def test_quantised_weights_are_nearest():
+    weight = np.array([[1.0, -0.5, 0.0], [127.0, 1.4, -126.6]], dtype=np.float32)
+    values, scale = quantise(weight, 0)
+    np.testing.assert_array_equal(values, [[127, -64, 0], [127, 1, -127]])
+    np.testing.assert_allclose(scale, [[1 / 127], [1.0]], rtol=1e-6)

@@ -1,0 +1,167 @@
+import pytest
+import torch
+
+from mien.train import losses
+from mien.train.faces import LEFT_EYE, OVAL, face_mask
+from mien.train.geometry import box, composed, distance_inside, looked, places, real, views
+
+ONES = torch.ones(2)
+
+
+def halves():
+    """A valid area: the left half of 32 x 32."""
+    valid = torch.zeros(2, 1, 32, 32)
+    valid[..., :16] = 1
+    return valid
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.colour,
+        lambda out, truth, valid: losses.context(out, truth, valid, torch.zeros_like(valid)),
+        lambda out, truth, valid: losses.reconstruction(
+            out, truth, valid, ONES, torch.ones(1, 1, 32, 32)
+        ),
+    ],
+    ids=["colour", "context", "reconstruction"],
+)
+def test_padding_is_left_out(loss):
+    out = torch.zeros(2, 3, 32, 32, requires_grad=True)
+    value = loss(out, torch.full_like(out, 0.5), halves())
+    value.backward()
+    assert float(value.detach()) == pytest.approx(0.5, abs=1e-5)
+    assert float(out.grad[..., 16:].abs().max()) == 0
+    assert float(out.grad[..., :16].abs().min()) > 0
+
+
+def test_small_pictures_are_right_only_coarsely():
+    # a checkerboard of single pixels is gone after averaging over two by two
+    out = torch.zeros(1, 3, 32, 32)
+    out[..., ::2, ::2] = out[..., 1::2, 1::2] = 1
+    truth = torch.full_like(out, 0.5)
+    valid, weight = torch.ones(1, 1, 32, 32), torch.ones(1, 1, 32, 32)
+    fine = losses.reconstruction(out, truth, valid, torch.ones(1), weight)
+    coarse = losses.reconstruction(out, truth, valid, torch.zeros(1), weight)
+    assert float(fine) == pytest.approx(0.5 / 4)
+    assert float(coarse) == pytest.approx(0)
+
+
+def test_hinge_by_hand():
+    real, fake = torch.tensor([2.0, 0.0]), torch.tensor([-3.0, 0.5])
+    real, fake = real.view(2, 1, 1, 1), fake.view(2, 1, 1, 1)
+    where = torch.ones(2, 1, 1, 1)
+    # real: 0 and 1; fake: 0 and 1.5
+    assert float(losses.hinge_discriminator(real, fake, where)) == pytest.approx(1.25)
+    assert float(losses.hinge_generator(fake, where)) == pytest.approx(1.25)
+    where[1] = 0
+    assert float(losses.hinge_discriminator(real, fake, where)) == pytest.approx(0)
+
+
+def test_features_count_shallow_layers_only_where_asked():
+    made, wanted = [torch.zeros(2, 1, 4, 4)] * 3, [torch.ones(2, 1, 4, 4)] * 3
+    valid = torch.ones(2, 1, 32, 32)
+    everything = losses.features(made, wanted, valid, ONES, ONES)
+    deep = losses.features(made, wanted, valid, ONES, torch.zeros(2))
+    assert float(everything) == pytest.approx(1)
+    assert float(deep) == pytest.approx(2 / 3)
+
+
+def test_identity_by_hand():
+    a, b = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    assert float(losses.identity(a, b)) == pytest.approx(0.5)
+
+
+def some_mesh():
+    random = torch.Generator().manual_seed(0)
+    mesh = torch.rand(1, 468, 2, generator=random) * 0.2
+    mesh[:, 33], mesh[:, 263] = torch.tensor([-0.4, 0.0]), torch.tensor([0.4, 0.0])
+    return mesh
+
+
+def test_the_mesh_loss_ignores_where_the_face_is_and_how_large():
+    mesh = some_mesh()
+    assert float(losses.mesh_shape(mesh * 1.5 + 0.1, mesh)) == pytest.approx(0, abs=1e-6)
+
+
+def test_gaze_sees_irises_move_and_not_their_colour():
+    mesh = torch.zeros(1, 468, 2)
+    angle = torch.arange(16) * (2 * torch.pi / 16) + torch.pi
+    for x, y, lids in losses.EYES:
+        ring = torch.stack([angle.cos() * 0.16, angle.sin() * 0.1], dim=1)
+        mesh[0, lids] = ring + torch.tensor([2 * x - 1, 2 * y - 1])
+
+    def eyes(shift, dark):
+        picture = torch.ones(1, 3, 128, 128)
+        for x, y, _ in losses.EYES:
+            at = places(box(0, 0, 1, 1, picture), 128, 128)
+            centre = torch.tensor([2 * x - 1 + shift, 2 * y - 1])
+            picture[:, :, ((at - centre).norm(dim=3) < 0.06)[0]] = dark
+        return picture
+
+    ahead = eyes(0.0, -0.8)
+    assert float(losses.gaze(eyes(0.0, -0.3), ahead, mesh)) < 0.02
+    assert float(losses.gaze(eyes(0.08, -0.8), ahead, mesh)) > 0.4
+
+
+def test_windows_lie_about_eyes_and_mouth():
+    parts = losses.cut_windows(torch.zeros(2, 3, 256, 256))
+    assert parts.shape == (6, 3, 64, 80)
+    for (left, top, right, bottom), (x, y) in zip(losses.windows(256), losses.WINDOWS, strict=True):
+        assert left < x * 256 < right
+        assert top < y * 256 < bottom
+
+
+def test_places_are_those_of_affine_grid():
+    view = views(
+        torch.tensor([0.3]), torch.tensor([1.2]), torch.tensor([[0.1, -0.2]]), torch.tensor([-1.0])
+    )
+    grid = torch.nn.functional.affine_grid(view, [1, 1, 6, 9], align_corners=False)
+    torch.testing.assert_close(places(view, 6, 9), grid)
+
+
+def test_views_are_composed_in_order():
+    one = views(
+        torch.tensor([0.5]), torch.tensor([0.7]), torch.tensor([[0.3, 0.0]]), torch.tensor([1.0])
+    )
+    two = box(0.1, 0.2, 0.8, 0.7, one)
+    at = places(two, 5, 5)
+    wanted = (one[0, :, :2] @ at[..., None])[..., 0] + one[0, :, 2]
+    torch.testing.assert_close(places(composed(one, two), 5, 5), wanted)
+
+
+def test_real_picture_moves_with_the_view():
+    quads = torch.tensor([[[0.0, -2.0], [2.0, -2.0], [2.0, 2.0], [0.0, 2.0]]])
+    straight = box(0, 0, 1, 1, quads)
+    where = real(quads, straight, 16, margin=0)[0, 0]
+    assert where[:, :8].sum() == 0
+    assert where[:, 8:].all()
+    mirrored = views(torch.zeros(1), torch.ones(1), torch.zeros(1, 2), -torch.ones(1))
+    assert torch.equal(real(quads, mirrored, 16, margin=0)[0, 0], where.flip(1))
+    # beyond the crop there is padding, whatever the quad says
+    wide = views(torch.zeros(1), torch.full((1,), 2.0), torch.zeros(1, 2), torch.ones(1))
+    assert int(real(quads * 9, wide, 16, margin=0).sum()) == 8 * 4
+
+
+def test_a_look_without_change_changes_nothing():
+    picture = torch.rand(1, 3, 16, 16)
+    view = box(0, 0, 1, 1, picture)
+    same = looked(picture, view, 16, mode="bicubic", padding="border")
+    torch.testing.assert_close(same, picture, atol=1e-5, rtol=0)
+
+
+def test_distance_inside_a_square():
+    square = torch.tensor([[[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]])
+    at = torch.tensor([[[[0.0, 0.0], [0.5, 0.0], [3.0, 0.0]]]])
+    assert distance_inside(square, at).flatten().tolist() == [1.0, 0.5, -2.0]
+
+
+def test_the_face_mask_is_inside_the_oval():
+    mesh = torch.zeros(1, 468, 2)
+    angle = torch.arange(len(OVAL)) * (2 * torch.pi / len(OVAL)) - torch.pi / 2
+    mesh[0, OVAL] = torch.stack([angle.cos(), angle.sin()], dim=1) * 0.5
+    mask = face_mask(mesh, 64)[0, 0]
+    assert mask[32, 32] == 1
+    assert mask[0, 0] == 0
+    assert float(mask.mean()) == pytest.approx(torch.pi * 0.25 / 4, rel=0.05)
+    assert len(set(LEFT_EYE)) == 16
