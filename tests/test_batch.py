@@ -566,7 +566,7 @@ from mien.plan import Job
 
 call = OnnxEngine.__call__
 OnnxEngine.__call__ = lambda engine, inputs: (
-    {"output": -inputs["target"]} if engine.model == "starter" else call(engine, inputs)
+    {"output": -inputs["target"]} if engine.model == "mien-256" else call(engine, inputs)
 )
 folder, targets, consent = Path(sys.argv[1]), sys.argv[2:-1], sys.argv[-1]
 swapper = Swapper(threads=1)

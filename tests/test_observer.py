@@ -147,7 +147,7 @@ def test_options_that_cannot_be_are_named(observe, three):
         with pytest.raises(InvalidOption, match="max_distance"):
             mien.Observer(max_distance=distance)
     with pytest.raises(UnknownModel):
-        mien.Observer(detector="starter")
+        mien.Observer(detector="mien-256")
 
 
 def test_a_single_person_to_look_for_needs_no_list(observe, three, portraits, load):

@@ -15,7 +15,7 @@ from mien.errors import InvalidOption
 from mien.settings import Settings, load
 
 DEFAULTS = {
-    "model": "starter",
+    "model": "mien-256",
     "detector": "yunet",
     "provider": "cpu",
     "allow_fallback": False,

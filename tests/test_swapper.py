@@ -147,7 +147,7 @@ def test_the_result_tells_what_happened(swapper, load, dev):
         "yunet": "cpu",
         "facemesh": "cpu",
         "sface": "cpu",
-        "starter": "cpu",
+        "mien-256": "cpu",
     }
     assert report["swapped"] == [{"face": 0, "role": 0}]
     assert (report["faults"], report["missing"]) == ([], [])
@@ -172,13 +172,13 @@ def test_two_swappers_with_different_settings_side_by_side(swapper, load, dev):
 
 
 def test_a_damaged_file_of_weights_is_found_before_it_runs(tmp_path):
-    shipped = mien.Catalogue().card("starter")
+    shipped = mien.Catalogue().card("mien-256")
     card = shipped.file.with_suffix(".toml").read_text()
-    (tmp_path / "starter.toml").write_text(card)
+    (tmp_path / "mien-256.toml").write_text(card)
     content = bytearray(shipped.file.read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / shipped.file.name).write_bytes(content)
-    with pytest.raises(mien.errors.WeightsCorrupt, match="starter"):
+    with pytest.raises(mien.errors.WeightsCorrupt, match="mien_256"):
         mien.Swapper(models=tmp_path)
 
 
@@ -187,12 +187,12 @@ def test_a_network_that_fails_on_every_face_is_an_error(swapper, load, dev, monk
 
     def spoiled(engine, inputs):
         outputs = call(engine, inputs)
-        if engine.model == "starter":
+        if engine.model == "mien-256":
             outputs["output"][:] = float("nan")
         return outputs
 
     monkeypatch.setattr(OnnxEngine, "__call__", spoiled)
-    with pytest.raises(mien.errors.BadOutput, match=r"'starter'.*not finite"):
+    with pytest.raises(mien.errors.BadOutput, match=r"'mien-256'.*not finite"):
         swapper.swap(load("ben"), dev)
 
 

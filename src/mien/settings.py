@@ -44,7 +44,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    model: str = Field(default="starter", description="a swap network that 'mien models' lists")
+    model: str = Field(default="mien-256", description="a swap network that 'mien models' lists")
     detector: str = Field(default="yunet", description="a detector that 'mien models' lists")
     provider: str = Field(
         default="cpu",

@@ -63,7 +63,7 @@ class Swapper:
     def __init__(
         self,
         *,
-        model: str = "starter",
+        model: str = "mien-256",
         detector: str = "yunet",
         blend: Blend = "alpha",
         color_match: bool = True,

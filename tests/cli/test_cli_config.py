@@ -35,7 +35,7 @@ def test_each_setting_is_shown_with_its_origin(mien_, files, command):
     assert [row[0] for row in rows] == list(Settings.model_fields)
     assert [row[3] for row in rows] == [f.description for f in Settings.model_fields.values()]
     cells = {key: (value, origin) for key, value, origin, _ in rows}
-    assert cells["model"] == ("starter", "default")
+    assert cells["model"] == ("mien-256", "default")
     assert cells["threads"] == ("unset", "default")
     assert cells["blend"] == ("poisson", str(project))
     assert cells["color_match"] == ("false", "MIEN_COLOR_MATCH")

@@ -16,7 +16,7 @@ from pictures import names
 
 import mien
 
-NAMES = ["retinaface", "yunet", "facemesh", "sface", "starter"]
+NAMES = ["retinaface", "yunet", "facemesh", "sface", "mien-256"]
 BARE = """
 import sys
 sys.modules[{absent!r}] = None

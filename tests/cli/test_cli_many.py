@@ -199,7 +199,7 @@ def test_a_source_is_read_once_for_all_its_targets(swap, party, monkeypatch):
     monkeypatch.setattr(OnnxEngine, "__call__", counted)
     swap("party", "-o", "out/")
     assert runs.count("sface") <= 1
-    assert runs.count("starter") == 4
+    assert runs.count("mien-256") == 4
 
 
 # What is there already
@@ -379,7 +379,7 @@ waits = int(sys.argv[1])
 
 def slow(engine, inputs):
     global waits
-    if engine.model != "starter":
+    if engine.model != "mien-256":
         return call(engine, inputs)
     waits -= 1
     if waits == 0:

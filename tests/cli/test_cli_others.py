@@ -21,7 +21,7 @@ from mien.media import read_picture
 
 ROOT = Path(__file__).parents[2]
 MAIN = "import sys; from mien.cli.app import run; sys.exit(run(sys.argv[1:]))"
-NAMES = ["retinaface", "yunet", "facemesh", "sface", "starter"]
+NAMES = ["retinaface", "yunet", "facemesh", "sface", "mien-256"]
 
 
 # mien faces
@@ -84,11 +84,11 @@ def test_models_are_listed_with_their_terms(mien_):
     cells = {row.split()[0]: re.split(r" {2,}", row.strip()) for row in rows}
     assert list(cells) == NAMES
     assert cells["yunet"] == ["yunet", "detector", "0.2 MB", "MIT", "yes", "yes"]
-    assert cells["starter"][1:] == ["swapper", "20.7 MB", "research, non-commercial", "no", "yes"]
+    assert cells["mien-256"][1:] == ["swapper", "15.3 MB", "research, non-commercial", "no", "yes"]
     code, printed, _ = mien_("models", "--json")
     listed = {model["name"]: model for model in json.loads(printed)}
     assert (code, list(listed)) == (0, NAMES)
-    assert listed["starter"]["commercial"] is False
+    assert listed["mien-256"]["commercial"] is False
     assert listed["yunet"] == {
         "name": "yunet",
         "role": "detector",

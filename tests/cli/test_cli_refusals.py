@@ -206,7 +206,7 @@ def spoil(monkeypatch, rows):
 
     def spoiled(engine, inputs):
         outputs = call(engine, inputs)
-        if engine.model == "starter":
+        if engine.model == "mien-256":
             outputs["output"][rows] = float("nan")
         return outputs
 
@@ -220,7 +220,7 @@ def test_a_network_that_fails_on_every_face_is_one(mien_, loaded, tmp_path, peop
         "swap", people["dev"], people["ben"], "-o", out, "--consent", CONSENT
     )
     assert (code, printed) == (1, "")
-    assert "'starter'" in errors
+    assert "'mien-256'" in errors
     assert "not finite" in errors
     assert names(tmp_path) == []
 

@@ -41,8 +41,8 @@ def test_the_report_says_what_happened(mien_, loaded, tmp_path, people, swapper,
     report = json.loads(printed)
     assert (report["output"], report["target"]) == (str(out), str(target))
     assert report["source"] == str(people["dev"])
-    assert report["model"] == "starter"
-    assert report["providers"] == dict.fromkeys(["yunet", "facemesh", "sface", "starter"], "cpu")
+    assert report["model"] == "mien-256"
+    assert report["providers"] == dict.fromkeys(["yunet", "facemesh", "sface", "mien-256"], "cpu")
     consent = swapper.ledger.find([read_picture(people["dev"]).digest]).id
     assert report["consents"] == [consent]
     assert report["swapped"] == [{"face": 0, "role": 0}, {"face": 1, "role": 0}]
@@ -119,7 +119,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
     assert default == {
         "blend": "alpha",
         "color_match": True,
-        "model": "starter",
+        "model": "mien-256",
         "detector": "yunet",
         "provider": "cpu",
         "allow_fallback": False,
@@ -208,8 +208,8 @@ def test_wrong_usage_is_two_and_names_the_fault(mien_, tmp_path, monkeypatch, ar
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (["--model", "nobody"], "Known: starter"),
-        (["--model", "yunet"], "Known: starter"),
+        (["--model", "nobody"], "Known: mien-256"),
+        (["--model", "yunet"], "Known: mien-256"),
         (["--detector", "nobody"], "Known: retinaface, yunet"),
         (["--provider", "gpu"], "cpu, cuda"),
     ],

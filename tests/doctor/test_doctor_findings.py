@@ -38,9 +38,9 @@ def test_where_all_is_well_it_is_said():
 
 
 def test_a_faulty_network_is_an_error():
-    bad = network("starter", None, fault="starter.onnx is damaged.", remedy="Put it there.")
+    bad = network("mien-256", None, fault="mien-256.onnx is damaged.", remedy="Put it there.")
     findings = found(networks=(network(), bad))
-    assert findings == (Finding("error", "starter.onnx is damaged.", "Put it there."),)
+    assert findings == (Finding("error", "mien-256.onnx is damaged.", "Put it there."),)
 
 
 @pytest.mark.parametrize(("free", "little"), [(10**9 - 1, True), (10**9, False)])
@@ -52,9 +52,9 @@ def test_little_disk_is_a_warning(free, little):
 
 
 def test_a_gpu_that_cuda_does_not_use_is_a_warning():
-    networks = (network("yunet"), network("starter"))
+    networks = (network("yunet"), network("mien-256"))
     warning = only("warning", found(on=machine(gpus=(H200,)), networks=networks))
-    assert "CUDA does not run yunet, starter. It was built without it." in warning.what
+    assert "CUDA does not run yunet, mien-256. It was built without it." in warning.what
     assert warning.remedy == NO_CUDA.remedy
     used = (network(provider="cuda", passed_over=()),)
     findings = found(on=machine(gpus=(H200,)), networks=used)
@@ -89,7 +89,7 @@ def test_a_network_or_picture_that_fails_is_an_error():
 
 
 def test_the_gravest_comes_first():
-    bad = network("starter", None, fault="damaged", remedy="Put it there.")
+    bad = network("mien-256", None, fault="damaged", remedy="Put it there.")
     findings = found(on=machine(disk=0), networks=(YUNET, bad), speed=WELL)
     assert [finding.severity for finding in findings] == ["error", "warning", "ok"]
 

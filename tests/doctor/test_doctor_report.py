@@ -24,7 +24,7 @@ FULL = Report(
     providers=("XExecutionProvider", "YExecutionProvider"),
     networks=(
         network("yunet", "cuda", (PassedOver("tensorrt", "It is slow.", "Try it."),)),
-        network("starter", None, (NO_CUDA,), fault="damaged", remedy="replace"),
+        network("mien-256", None, (NO_CUDA,), fault="damaged", remedy="replace"),
     ),
     codecs=Codecs((Codec("JPEG", True, True), Codec("HEIC", False, False, "pip heic")), "8.1"),
     speed=Speed((NetworkSpeed("yunet", "cuda", 4.5), NetworkSpeed("s", "cpu", None)), 143.2, 7.0),
@@ -54,9 +54,9 @@ def test_every_fact_of_the_data_is_in_the_text():
     assert [fact for fact in found if str(IN_OTHER_WORDS.get(fact, fact)) not in text] == []
     for line in (
         "  av           not installed",
-        "  yunet    detector, weights right, runs on cuda",
-        "  starter  detector, weights right, cannot be run",
-        "  cuda      starter: It was built without it.",
+        "  yunet     detector, weights right, runs on cuda",
+        "  mien-256  detector, weights right, cannot be run",
+        "  cuda      mien-256: It was built without it.",
         "  s             not timed on cpu",
         "  JPEG   read, write",
         "  HEIC   cannot be read",

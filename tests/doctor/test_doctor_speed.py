@@ -15,7 +15,7 @@ from mien.engines import OnnxEngine, Port
 from mien.errors import EngineError
 from mien.media import read_picture
 
-PIPELINE = ("yunet", "facemesh", "sface", "starter")
+PIPELINE = ("yunet", "facemesh", "sface", "mien-256")
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_each_network_runs_at_batch_one_in_its_own_shape(catalogue, engines, mon
         "yunet": [(1, 3, 640, 640)],
         "facemesh": [(1, 192, 192, 3)],
         "sface": [(1, 3, 112, 112)],
-        "starter": [(1, 3, 128, 128), (1, 128)],
+        "mien-256": [(1, 3, 256, 256), (1, 128)],
     }
     assert [(run.name, run.provider, run.fault) for run in found.networks] == [
         (name, "cpu", None) for name in PIPELINE
@@ -156,7 +156,7 @@ def test_the_face_in_the_test_picture_is_swapped_again_and_again(catalogue, engi
 @pytest.mark.parametrize(
     ("spoiled", "fault"),
     [
-        ({"starter": StandIn(lambda inputs: {"output": 0 * inputs["target"]})}, "flat colour"),
+        ({"mien-256": StandIn(lambda inputs: {"output": 0 * inputs["target"]})}, "flat colour"),
         ({"sface": None}, "'sface' could not be opened"),
         ({"facemesh": StandIn(lambda inputs: {}, model="facemesh")}, "KeyError"),
     ],

@@ -33,7 +33,7 @@ def test_a_report_is_printed_and_written(mien_, loaded, folder, tmp_path):
     report = json.loads(printed)
     assert report == json.loads((out / "report.json").read_text())
     assert [pair["source"] for pair in report["pairs"]] != []
-    assert report["subject"]["model"] == "starter"
+    assert report["subject"]["model"] == "mien-256"
     assert report["measures"]["outside"]["subject"]["mean"] == 0
     assert set(report["measures"]["pose"]) >= {"subject", "untouched", "pasted", "itself"}
     assert (out / "report.html").read_text().startswith("<!DOCTYPE html>")
@@ -71,7 +71,7 @@ def test_a_folder_of_results_is_judged(mien_, people, folder, tmp_path):
     ("options", "code", "said"),
     [
         (["--people", "nowhere"], Exit.USAGE, "people"),
-        (["--results", "x", "--model", "starter"], Exit.USAGE, "results"),
+        (["--results", "x", "--model", "mien-256"], Exit.USAGE, "results"),
         (["--results", "x", "--clip", "y"], Exit.USAGE, "clip"),
         (["--judge", "missing.onnx"], Exit.USAGE, "judge"),
         (["--labels", "missing.csv"], Exit.USAGE, "labels"),

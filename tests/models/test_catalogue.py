@@ -30,7 +30,7 @@ from mien.models import ROLES
 from mien.stages.align import align
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["retinaface", "yunet", "facemesh", "sface", "starter"]
+NAMES = ["retinaface", "yunet", "facemesh", "sface", "mien-256"]
 WEIGHTS = b"not a network, and nobody should find out"
 
 
@@ -297,10 +297,10 @@ def test_a_users_folder_adds(tmp_path):
 
 
 def test_a_users_folder_overrides(tmp_path):
-    write_card(tmp_path, top={"name": "starter"})
+    write_card(tmp_path, top={"name": "mien-256"})
     catalogue = Catalogue(tmp_path)
     assert len(catalogue) == len(NAMES)
-    assert catalogue.card("starter").file == tmp_path / "tiny.onnx"
+    assert catalogue.card("mien-256").file == tmp_path / "tiny.onnx"
 
 
 # A contract is data

@@ -243,7 +243,7 @@ def painted(find, embedder):
         painted[:, :, ::2] *= 0.9  # a network that returns one flat colour is not believed
         return {"output": painted}
 
-    swap = FaceSwap(StandIn(paint), Catalogue().card("starter").contract)
+    swap = FaceSwap(StandIn(paint), Catalogue().card("mien-256").contract)
     return Pipeline(find, embedder, swap, color_match=False)
 
 

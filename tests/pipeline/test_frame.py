@@ -33,8 +33,8 @@ def three(load):
 def halves(inputs):
     """Paint the left half of every crop red and the right one blue."""
     target = inputs["target"]
-    painted = RED[:, None, None].expand(3, 128, 128).clone()
-    painted[:, :, 64:] = BLUE[:, None, None]
+    painted = RED[:, None, None].expand(target.shape[1:]).clone()
+    painted[:, :, painted.shape[2] // 2 :] = BLUE[:, None, None]
     return {"output": painted.expand_as(target).clone()}
 
 
@@ -45,7 +45,7 @@ def pipeline(find, paint=halves, embed=None, **options):
     return Pipeline(
         find,
         Embedder(embed, cards.card("sface").contract),
-        FaceSwap(StandIn(paint), cards.card("starter").contract),
+        FaceSwap(StandIn(paint), cards.card("mien-256").contract),
         **{"color_match": False} | options,
     )
 

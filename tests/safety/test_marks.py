@@ -122,7 +122,7 @@ def test_every_saved_picture_is_marked(tmp_path, result, suffix):
     marks = description(packet_in(path))
     assert marks[f"{IPTC}DigitalSourceType"] == TERM
     assert marks[f"{MIEN}consent"] == ", ".join(result.consents)
-    assert marks[f"{MIEN}model"] == "starter"
+    assert marks[f"{MIEN}model"] == "mien-256"
     assert marks[f"{XMP}CreatorTool"] == f"mien {__version__}"
     for file in tmp_path.iterdir():
         assert CONSENT.encode() not in file.read_bytes()

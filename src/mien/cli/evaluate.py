@@ -121,7 +121,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="Swap network; see 'mien models'.",
-            show_default="starter",
+            show_default="mien-256",
             rich_help_panel=NETWORKS,
         ),
     ] = None,

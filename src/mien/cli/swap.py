@@ -178,7 +178,7 @@ def swap(
         str | None,
         typer.Option(
             help="Swap network; see 'mien models'.",
-            show_default="starter",
+            show_default="mien-256",
             rich_help_panel=NETWORKS,
         ),
     ] = None,

@@ -36,7 +36,7 @@ from mien.types import Frame, Identity, Role, Swapped
 PORTRAIT = Path(__file__).with_name("portrait.jpg")
 """A generated portrait, CC0 1.0 (faker-js): no real person is shown."""
 
-DETECTOR, SWAPPER = "yunet", "starter"
+DETECTOR, SWAPPER = "yunet", "mien-256"
 """The networks that ``mien swap`` uses unless told."""
 
 WIDTH, HEIGHT = 1280, 720
