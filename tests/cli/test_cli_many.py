@@ -369,10 +369,12 @@ def test_a_name_that_grows_too_long_is_that_pictures_error(swap, here, people):
 # Early ends and other runs
 
 RUN = """
-import json, sys
+import json, signal, sys
 from mien.cli.app import run
 from mien.engines import OnnxEngine
 
+# whoever started the tests in the background may have interrupts ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 call = OnnxEngine.__call__
 waits = int(sys.argv[1])
 
