@@ -13,7 +13,15 @@ from torch import Tensor
 from mien.choice import Order, check_choice
 from mien.errors import InvalidOption
 from mien.loader import Loader
-from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, in_srgb, read_picture, write_picture
+from mien.media import (
+    MAX_MEGAPIXELS,
+    Picture,
+    PictureLike,
+    as_list,
+    in_srgb,
+    read_picture,
+    write_picture,
+)
 from mien.media.draw import draw_faces
 from mien.models import Catalogue
 from mien.pipeline import EmbeddingCache, Identifier, assign, in_order
@@ -96,14 +104,14 @@ class Observer:
         faces = in_order(self._finder(read.frame.view), order)
         people: list[str | None] = [None] * len(faces)
         far = None
-        several: Sequence[Any] = against if isinstance(against, list | tuple) else [against]
+        several = as_list(against)
         if several:
             known = [read_picture(one, max_megapixels=self.max_megapixels) for one in several]
             identities = [self._identifier.reference([one]) for one in known]
             far = self._identifier.distances(read.frame, faces, identities)
             limit = self.max_distance
             if limit is None:
-                limit = 1 - self._identifier.embedder.contract.same_person
+                limit = self._identifier.embedder.contract.max_distance
             for face, person in assign(far, limit):
                 people[face] = known[person].name
         return Sighting(read, faces, tuple(people), far)

@@ -18,7 +18,7 @@ from mien.errors import (
     PictureUnreadable,
 )
 from mien.loader import Loader
-from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, read_picture
+from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, as_list, read_picture
 from mien.models import Catalogue, SwapperContract
 from mien.pipeline import Blend, Cast, EmbeddingCache, Pipeline
 from mien.result import Result
@@ -233,11 +233,7 @@ class Swapper:
         return person if isinstance(person, Identity) else self.reference(person)
 
     def _read(self, pictures: PictureLike | Sequence[PictureLike]) -> list[Picture]:
-        several = (
-            list(pictures)
-            if isinstance(pictures, Sequence) and not isinstance(pictures, str | bytes)
-            else [pictures]
-        )
+        several = as_list(pictures)
         if not several:
             raise PictureUnreadable("There is no picture.")
         return [read_picture(one, max_megapixels=self.max_megapixels) for one in several]

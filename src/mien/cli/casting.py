@@ -91,8 +91,6 @@ class Casting:
         if self.max_distance is None and (self.pairs or self.only):
             options["max_distance"] = self.settings.max_distance
         if source is None:
-            if self.only is not None:
-                options["only"] = self.only
             options["map"] = [
                 (
                     self._identify(

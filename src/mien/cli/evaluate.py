@@ -11,16 +11,19 @@ import typer
 
 from mien.cli.console import Progress
 from mien.cli.exits import Exit
+from mien.cli.loading import load_swapper
 from mien.cli.options import (
-    FACE,
     FILES,
     NETWORKS,
     PEOPLE,
     AllowFallback,
+    Blend,
+    ColorMatch,
     Detector,
     Json,
     Models,
     Provider,
+    SwapModel,
     Threads,
 )
 from mien.errors import InvalidOption, OptionsConflict
@@ -117,31 +120,9 @@ def evaluate(
         bool, typer.Option("--quick", help="A few pairs of a few people, in seconds.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Another seed chooses other pairs.")] = 0,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Swap network; see 'mien models'.",
-            show_default="mien-256",
-            rich_help_panel=NETWORKS,
-        ),
-    ] = None,
-    blend: Annotated[
-        Literal["alpha", "poisson"] | None,
-        typer.Option(
-            help="Soft edge, or colours that also meet at the edge.",
-            show_default="alpha",
-            rich_help_panel=FACE,
-        ),
-    ] = None,
-    color_match: Annotated[
-        bool | None,
-        typer.Option(
-            "--color-match/--no-color-match",
-            help="Give the swapped face the target's light.",
-            show_default="color-match",
-            rich_help_panel=FACE,
-        ),
-    ] = None,
+    model: SwapModel = None,
+    blend: Blend = None,
+    color_match: ColorMatch = None,
     detector: Detector = None,
     provider: Provider = None,
     allow_fallback: AllowFallback = None,
@@ -225,22 +206,8 @@ def _model(settings: Settings, consent: str | None) -> Model:
     """Return the network to judge, loaded."""
     from mien.evaluate.variants import Model
     from mien.models import Catalogue
-    from mien.swapper import Swapper
 
-    swapper = Swapper(
-        model=settings.model,
-        detector=settings.detector,
-        blend=settings.blend,
-        color_match=settings.color_match,
-        provider=settings.provider,
-        allow_fallback=settings.allow_fallback,
-        threads=settings.threads,
-        models=settings.models,
-        max_megapixels=settings.max_megapixels,
-        cache_size=settings.cache_size,
-        cache_folder=settings.cache_folder,
-        ledger=settings.ledger,
-    )
+    swapper = load_swapper(settings)
     return Model(swapper, consent, Catalogue(settings.models))
 
 

@@ -7,7 +7,7 @@ it, and else the default that is shown; see mien.settings.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,6 +17,31 @@ PEOPLE, FACE, FILES, NETWORKS = "Whose face goes where", "The face", "Files", "N
 """Titles of the groups of options in --help."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print a report as JSON, and nothing else.")]
+SwapModel = Annotated[
+    str | None,
+    typer.Option(
+        help="Swap network; see 'mien models'.",
+        show_default="mien-256",
+        rich_help_panel=NETWORKS,
+    ),
+]
+Blend = Annotated[
+    Literal["alpha", "poisson"] | None,
+    typer.Option(
+        help="Soft edge, or colours that also meet at the edge.",
+        show_default="alpha",
+        rich_help_panel=FACE,
+    ),
+]
+ColorMatch = Annotated[
+    bool | None,
+    typer.Option(
+        "--color-match/--no-color-match",
+        help="Give the swapped face the target's light.",
+        show_default="color-match",
+        rich_help_panel=FACE,
+    ),
+]
 Detector = Annotated[
     str | None,
     typer.Option(

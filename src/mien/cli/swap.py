@@ -13,12 +13,14 @@ import typer
 from mien.choice import check_choice
 from mien.cli.casting import Casting, parse_faces
 from mien.cli.console import Progress, heard
+from mien.cli.loading import load_swapper
 from mien.cli.options import (
     FACE,
     FILES,
-    NETWORKS,
     PEOPLE,
     AllowFallback,
+    Blend,
+    ColorMatch,
     Detector,
     Json,
     MaxDistance,
@@ -26,6 +28,7 @@ from mien.cli.options import (
     Models,
     Order,
     Provider,
+    SwapModel,
     Threads,
 )
 from mien.cli.outcomes import announce, code_of, row_of, say, summarize
@@ -111,23 +114,8 @@ def swap(
             rich_help_panel=FACE,
         ),
     ] = None,
-    blend: Annotated[
-        Literal["alpha", "poisson"] | None,
-        typer.Option(
-            help="Soft edge, or colours that also meet at the edge.",
-            show_default="alpha",
-            rich_help_panel=FACE,
-        ),
-    ] = None,
-    color_match: Annotated[
-        bool | None,
-        typer.Option(
-            "--color-match/--no-color-match",
-            help="Give the swapped face the target's light.",
-            show_default="color-match",
-            rich_help_panel=FACE,
-        ),
-    ] = None,
+    blend: Blend = None,
+    color_match: ColorMatch = None,
     quality: Annotated[
         int | None,
         typer.Option(
@@ -174,14 +162,7 @@ def swap(
             rich_help_panel=FILES,
         ),
     ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Swap network; see 'mien models'.",
-            show_default="mien-256",
-            rich_help_panel=NETWORKS,
-        ),
-    ] = None,
+    model: SwapModel = None,
     detector: Detector = None,
     provider: Provider = None,
     allow_fallback: AllowFallback = None,
@@ -280,22 +261,8 @@ def _run(
     with Progress(quiet=quiet or as_json) as progress:
         progress("Loading networks")
         from mien.batch import swap_files
-        from mien.swapper import Swapper
 
-        swapper = Swapper(
-            model=settings.model,
-            detector=settings.detector,
-            blend=settings.blend,
-            color_match=settings.color_match,
-            provider=settings.provider,
-            allow_fallback=settings.allow_fallback,
-            threads=settings.threads,
-            models=settings.models,
-            max_megapixels=settings.max_megapixels,
-            cache_size=settings.cache_size,
-            cache_folder=settings.cache_folder,
-            ledger=settings.ledger,
-        )
+        swapper = load_swapper(settings)
         casting.begin(swapper, progress)
         if single and not (skip_existing and os.path.exists(jobs[0].output)):  # noqa: PTH110
             casting(jobs[0])  # so that what is wrong with the people is said first, and at once

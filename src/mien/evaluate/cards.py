@@ -6,7 +6,6 @@ own. Judges only measure: no swap network may have been trained with one of them
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
@@ -17,8 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError, with_config
 
-from mien.errors import CardInvalid, WeightsCorrupt, WeightsMissing
-from mien.models import PixelFormat
+from mien.errors import CardInvalid
+from mien.models import PixelFormat, read_weights
 
 SHIPPED = Path(__file__).parent / "weights"
 STRICT = with_config(extra="forbid")
@@ -113,20 +112,7 @@ class JudgeCard:
 
     def read(self) -> bytes:
         """Return the content of the weights file; raises WeightsMissing, WeightsCorrupt."""
-        try:
-            content = self.file.read_bytes()
-        except OSError as error:
-            raise WeightsMissing(
-                f"The weights of the judge {self.name!r} at {self.file} cannot be read: "
-                f"{error.strerror}. Reinstall mien, or put the file there.",
-                model=self.name,
-            ) from None
-        if len(content) != self.size or hashlib.sha256(content).hexdigest() != self.sha256:
-            raise WeightsCorrupt(
-                f"{self.file} is not the file that its card describes. It was not run.",
-                model=self.name,
-            )
-        return content
+        return read_weights(self.name, self.file, self.size, self.sha256)
 
 
 def read_judge_card(path: Path) -> tuple[JudgeCard, JudgeContract]:

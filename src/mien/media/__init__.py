@@ -10,7 +10,7 @@ from mien.media.image import (
     write_picture,
 )
 from mien.media.metadata import Metadata
-from mien.media.picture import Picture, PictureLike, in_srgb
+from mien.media.picture import Picture, PictureLike, as_list, in_srgb
 
 __all__ = [
     "FORMATS",
@@ -20,6 +20,7 @@ __all__ = [
     "Picture",
     "PictureLike",
     "Subsampling",
+    "as_list",
     "check_output",
     "check_quality",
     "in_srgb",

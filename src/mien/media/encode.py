@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
@@ -18,7 +17,7 @@ from mien.media.colors import MODES
 from mien.media.formats import AVIF, BMP, GIF, JPEG, PNG, TIFF, WEBP, Format
 from mien.media.gif import to_palette, with_xmp
 from mien.media.metadata import JPEG_SEGMENT, Metadata, iptc_segment
-from mien.media.moments import Encoding, Moment
+from mien.media.moments import ZLIB_EFFORT, Encoding, Moment
 from mien.media.tiff import DEFLATE, write_tiff
 
 log = logging.getLogger(__name__)
@@ -34,9 +33,6 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 """How a format is written when the input was of another one."""
-
-PNG_EFFORT = 4
-"""Of zlib, 0 to 9: beyond it, time grows more than files shrink."""
 
 
 class _Stream(io.RawIOBase):
@@ -92,10 +88,7 @@ def encode(
     options |= _beside(kind, metadata)
     if kind is GIF:
         known = palettes or [None] * len(moments)
-        images = [
-            to_palette(m.pixels.astype(np.uint8), _byte_alpha(m), p)
-            for m, p in zip(moments, known, strict=True)
-        ]
+        images = [to_palette(m.pixels, m.alpha, p) for m, p in zip(moments, known, strict=True)]
     else:
         images = [_image(moment) for moment in moments]
     if len(moments) > 1:
@@ -141,7 +134,7 @@ def _options(
         elif plays != 1:  # a GIF says how often it is shown again
             options["loop"] = max(plays - 1, 0)
     if kind is PNG:
-        options["compress_level"] = PNG_EFFORT
+        options["compress_level"] = ZLIB_EFFORT
     if kind is WEBP and options.get("lossless"):
         options["exact"] = True  # colours that nobody sees, too
     elif kind is WEBP:
@@ -161,7 +154,7 @@ def _options(
 def _beside(kind: Format, metadata: Metadata) -> dict[str, Any]:
     """Return what says what goes beside the pixels."""
     beside: dict[str, Any] = {"icc_profile": metadata.profile}
-    if metadata.dpi and kind in (JPEG, PNG, TIFF, BMP):
+    if metadata.dpi and kind in (JPEG, PNG, BMP):
         beside["dpi"] = metadata.dpi
     if kind is PNG:
         return beside | {"pnginfo": _png_texts(metadata), "exif": metadata.exif}
@@ -186,10 +179,6 @@ def _image(moment: Moment) -> Image.Image:
     return image
 
 
-def _byte_alpha(moment: Moment) -> Any:
-    return None if moment.alpha is None else moment.alpha.astype(np.uint8)
-
-
 def _png_texts(metadata: Metadata) -> PngInfo:
     texts = PngInfo()
     if metadata.xmp:
@@ -203,11 +192,9 @@ def _deep_png(file: BinaryIO, moment: Moment, metadata: Metadata) -> None:
     """Write a PNG of 16 bits, which Pillow cannot; what goes beside the pixels, Pillow writes."""
     import imagecodecs
 
-    samples: npt.NDArray[Any] = moment.pixels
-    if moment.alpha is not None:
-        samples = np.dstack([samples, moment.alpha])
+    samples = moment.samples
     pixels = imagecodecs.png_encode(
-        samples[..., 0] if samples.shape[2] == 1 else samples, level=PNG_EFFORT
+        samples[..., 0] if samples.shape[2] == 1 else samples, level=ZLIB_EFFORT
     )
     small = io.BytesIO()
     Image.new("L", (1, 1)).save(small, "PNG", **_beside(PNG, metadata))

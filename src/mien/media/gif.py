@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from mien.media.colors import Pixels
+
 log = logging.getLogger(__name__)
 
 OPAQUE = 128
@@ -17,8 +19,8 @@ OPAQUE = 128
 Bytes = npt.NDArray[np.uint8]
 
 
-def to_palette(pixels: Bytes, alpha: Bytes | None, known: Bytes | None) -> Image.Image:
-    """Return ``pixels`` (H, W, 3) as a picture of at most 256 colours.
+def to_palette(pixels: Pixels, alpha: Pixels | None, known: Bytes | None) -> Image.Image:
+    """Return uint8 ``pixels`` (H, W, 3) as a picture of at most 256 colours.
 
     Colours that are in ``known`` (N, 3), the palette of the frame before faces were swapped, stay
     exactly what they are; new colours get the entries that are left. If there are too few, they
@@ -94,7 +96,7 @@ def _colours(codes: npt.NDArray[np.int64]) -> Bytes:
     return np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=-1).astype(np.uint8)
 
 
-def _dithered(pixels: Bytes, colours: Bytes) -> npt.NDArray[np.uint8]:
+def _dithered(pixels: Pixels, colours: Bytes) -> npt.NDArray[np.uint8]:
     palette = Image.new("P", (1, 1))
     # unused entries repeat the last colour, so that no other colour is chosen
     filled = np.vstack([colours, np.repeat(colours[-1:], 256 - len(colours), axis=0)])

@@ -177,12 +177,11 @@ def _suited(picture: Picture, kind: Format, path: Path) -> tuple[list[Moment], M
     metadata = picture.metadata
     channels = picture.frame.pixels.shape[2]
     colors = None
-    if channels not in kind.channels or (kind is GIF and metadata.profile):
+    profile = metadata.profile or b""
+    unheld = kind in (BMP, GIF) or (kind is PNG and len(profile) > PNG_PROFILE)
+    if channels not in kind.channels or (profile and unheld):
         colors = Colors(channels, metadata.profile, picture.name)
         metadata = metadata.without_profile()
-    too_long = kind is PNG and metadata.profile and len(metadata.profile) > PNG_PROFILE
-    if metadata.profile and (kind is BMP or too_long):
-        colors, metadata = Colors(channels, metadata.profile, path), metadata.without_profile()
     moments = []
     for frame, duration in zip(
         picture.frames, picture.durations or (Fraction(0),) * len(picture.frames), strict=True

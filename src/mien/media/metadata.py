@@ -114,6 +114,11 @@ def orientation(exif: bytes, xmp: bytes) -> int:
         found = ()
     if not found and (said := ORIENTATION_IN_XMP.search(xmp)):
         found = (int(said[1]),)
+    return one_of_eight(found)
+
+
+def one_of_eight(found: tuple[int, ...]) -> int:
+    """Return the orientation that a tag's values are; 1 if they are none."""
     return found[0] if len(found) == 1 and 1 <= found[0] <= 8 else 1
 
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mien.media.colors import Pixels
+
+ZLIB_EFFORT = 4
+"""Of PNG and TIFF, 0 to 9: beyond it, time grows more than files shrink."""
 
 
 class TooLarge(Exception):
@@ -41,3 +47,8 @@ class Moment:
 
     duration: Fraction = Fraction(0)
     """Seconds for which it is shown; 0 in a picture that does not move."""
+
+    @property
+    def samples(self) -> npt.NDArray[Any]:
+        """Colours and, behind them, alpha if there is any: (H, W, C or C + 1)."""
+        return self.pixels if self.alpha is None else np.dstack([self.pixels, self.alpha])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -22,6 +23,13 @@ from mien.types import Frame
 
 PictureLike: TypeAlias = str | os.PathLike[str] | npt.NDArray[Any] | Image.Image | Tensor
 """What counts as a picture: a path, an RGB array or tensor (H, W, 3), or a PIL image."""
+
+
+def as_list(pictures: PictureLike | Sequence[PictureLike]) -> list[PictureLike]:
+    """Return one picture, or several, as a list."""
+    if isinstance(pictures, Sequence) and not isinstance(pictures, str | bytes):
+        return list(pictures)
+    return [pictures]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,9 +20,10 @@ from mien.media.metadata import (
     Metadata,
     described,
     is_dpi,
+    one_of_eight,
     without_structure,
 )
-from mien.media.moments import Encoding, Moment, NotAPicture
+from mien.media.moments import ZLIB_EFFORT, Encoding, Moment, NotAPicture
 from mien.media.tags import (
     ASCII,
     BYTE,
@@ -54,12 +55,9 @@ COLOURS = {1: 1, 3: 2, 4: 5}
 STRIP = 1 << 23
 """Bytes of pixels compressed at a time."""
 
-EFFORT = 4
-"""Of zlib, 0 to 9: beyond it, time grows more than files shrink."""
-
 
 def _deflate(rows: npt.NDArray[Any]) -> bytes:
-    return zlib.compress(np.ascontiguousarray(rows).data, EFFORT)
+    return zlib.compress(np.ascontiguousarray(rows).data, ZLIB_EFFORT)
 
 
 def _lzw(rows: npt.NDArray[Any]) -> bytes:
@@ -104,8 +102,7 @@ def size_of(tags: Directory) -> tuple[int, int]:
 
 def turn_of(tags: Directory) -> int:
     """Return the orientation, 1 to 8."""
-    found = tags.whole(ORIENTATION)
-    return found[0] if len(found) == 1 and 1 <= found[0] <= 8 else 1
+    return one_of_eight(tags.whole(ORIENTATION))
 
 
 def read_tiff(file: BinaryIO, tags: Directory) -> Moment:
@@ -178,9 +175,7 @@ def write_tiff(
 
     ``extra`` says what the channel is that is no colour: 2 for alpha, 0 for something else.
     """
-    samples: npt.NDArray[Any] = moment.pixels
-    if moment.alpha is not None:
-        samples = np.dstack([samples, moment.alpha])
+    samples = moment.samples
     height, width, count = samples.shape
     bits = samples.dtype.itemsize * 8
     tags = _directory_for(metadata)

@@ -1,6 +1,6 @@
 """The catalogue: names to networks, their files, contracts and licences."""
 
-from mien.models.catalogue import CONTRACTS, ROLES, Card, Catalogue, Role
+from mien.models.catalogue import CONTRACTS, ROLES, Card, Catalogue, Role, read_weights
 from mien.models.contracts import (
     Contract,
     DetectorContract,
@@ -22,4 +22,5 @@ __all__ = [
     "PixelFormat",
     "Role",
     "SwapperContract",
+    "read_weights",
 ]

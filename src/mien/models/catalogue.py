@@ -84,28 +84,36 @@ class Card:
         Raises WeightsMissing, and WeightsCorrupt when size or sha256 differ: nothing else in mien
         opens weights, so a damaged file is never run.
         """
-        try:
-            content = self.file.read_bytes()
-        except FileNotFoundError:
-            raise WeightsMissing(
-                f"The weights of {self.name!r} are missing: no file at {self.file}. "
-                "Reinstall mien, or put the file there.",
-                model=self.name,
-            ) from None
-        except OSError as error:
-            raise WeightsMissing(
-                f"The weights of {self.name!r} at {self.file} cannot be read: {error.strerror}.",
-                model=self.name,
-            ) from error
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.sha256 or len(content) != self.size:
-            raise WeightsCorrupt(
-                f"{self.file} is damaged or is another file: {len(content)} bytes with sha256 "
-                f"{found[:16]}…, expected {self.size} bytes with {self.sha256[:16]}…. "
-                "It was not run. Replace it by the original.",
-                model=self.name,
-            )
-        return content
+        return read_weights(self.name, self.file, self.size, self.sha256)
+
+
+def read_weights(name: str, file: Path, size: int, sha256: str) -> bytes:
+    """Return the content of ``file``, the weights of ``name``, if it is what it should be.
+
+    Raises WeightsMissing, and WeightsCorrupt when size or sha256 differ.
+    """
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        raise WeightsMissing(
+            f"The weights of {name!r} are missing: no file at {file}. "
+            "Reinstall mien, or put the file there.",
+            model=name,
+        ) from None
+    except OSError as error:
+        raise WeightsMissing(
+            f"The weights of {name!r} at {file} cannot be read: {error.strerror}.",
+            model=name,
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256 or len(content) != size:
+        raise WeightsCorrupt(
+            f"{file} is damaged or is another file: {len(content)} bytes with sha256 "
+            f"{found[:16]}…, expected {size} bytes with {sha256[:16]}…. "
+            "It was not run. Replace it by the original.",
+            model=name,
+        )
+    return content
 
 
 class Catalogue:

@@ -151,6 +151,11 @@ class EmbedderContract:
     same_person: float
     """Cosine above which two embeddings count as one person (the authors' threshold)."""
 
+    @property
+    def max_distance(self) -> float:
+        """Greatest cosine distance at which two embeddings count as one person."""
+        return 1 - self.same_person
+
 
 @with_config(extra="forbid")
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ class Pipeline:
         """Return the greatest distance at which a face is that of a person ``cast`` replaces."""
         if cast.max_distance is not None:
             return cast.max_distance
-        return 1 - self.embedder.contract.same_person
+        return self.embedder.contract.max_distance
 
     def _lay(
         self, frame: Frame, crops: Crops, swapped: Crops, targets: Faces, watch: Stopwatch

@@ -1,0 +1,29 @@
+"""From settings to a swapper, for every command that needs one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mien.settings import Settings
+    from mien.swapper import Swapper
+
+
+def load_swapper(settings: Settings) -> Swapper:
+    """Return the swapper that ``settings`` describe; this loads its networks."""
+    from mien.swapper import Swapper
+
+    return Swapper(
+        model=settings.model,
+        detector=settings.detector,
+        blend=settings.blend,
+        color_match=settings.color_match,
+        provider=settings.provider,
+        allow_fallback=settings.allow_fallback,
+        threads=settings.threads,
+        models=settings.models,
+        max_megapixels=settings.max_megapixels,
+        cache_size=settings.cache_size,
+        cache_folder=settings.cache_folder,
+        ledger=settings.ledger,
+    )
