@@ -22,6 +22,7 @@ MienError
 ├── EngineError             running a network
 │   ├── EngineUnavailable
 │   └── BadOutput
+├── TrainingError           a pack, network or state of a training run
 ├── Mismatch                two parts that do not fit together
 │   ├── TemplateMismatch
 │   └── SpaceMismatch
@@ -213,6 +214,14 @@ class BadOutput(EngineError):
             + advice,
             model=model,
         )
+
+
+class TrainingError(MienError, ValueError):
+    """A file of a training run, a pack, network or state, cannot be used. ``path`` names it."""
+
+    def __init__(self, path: Path, reason: str, advice: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} cannot be used: {reason}. {advice}")
 
 
 class Mismatch(MienError):

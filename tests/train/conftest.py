@@ -47,6 +47,23 @@ def small_net(outputs, side, *, nhwc=False):
     return Graph(steps, tensors, "x", ["y"])
 
 
+def age_net():
+    """A graph that sees the mean colour, and takes the bright for 80 and the dark for 2 or so."""
+    kernel = torch.zeros(3, 100)
+    kernel[:, 80], kernel[:, 2] = 1 / 30, -1 / 30
+    tensors = {"kernel": kernel, "bias": torch.zeros(100)}
+    tensors["bias"][2] = 4.0
+    steps = [
+        Operator("Transpose", ["x"], ["planes"], {"perm": [0, 3, 1, 2]}),
+        Operator("GlobalAveragePool", ["planes"], ["mean"], {}),
+        Operator("Squeeze", ["mean"], ["global_pooling/Mean:0"], {}),
+        Operator("MatMul", ["global_pooling/Mean:0", "kernel"], ["scores"], {}),
+        Operator("Add", ["scores", "bias"], ["logits"], {}),
+        Operator("Softmax", ["logits"], ["age_pred/Softmax:0"], {}),
+    ]
+    return Graph(steps, tensors, "x", ["global_pooling/Mean:0", "age_pred/Softmax:0"])
+
+
 @pytest.fixture(scope="session")
 def nets(tmp_path_factory):
     """Folder with networks of the right inputs and outputs, and of no skill: they are fast."""
@@ -55,6 +72,7 @@ def nets(tmp_path_factory):
     small_net(32, 112).save(folder / "feature.pt")
     small_net(16, 112).save(folder / "judge.pt")
     small_net(1404, 192, nhwc=True).save(folder / "facemesh.pt")
+    age_net().save(folder / "age.pt")
     return folder
 
 

@@ -27,7 +27,7 @@ def watchers(nets):
 @pytest.fixture
 def bank(data, recipe, watchers):
     training = [path for path in names(data) if path.name != "heldout"]
-    return Bank(read_packs(training, 64, CPU), recipe, watchers.sface, watchers.feature)
+    return Bank(read_packs(training, 64, CPU), recipe, watchers)
 
 
 def test_a_step_draws_the_same_rows_whenever_it_is_taken(bank):
@@ -40,9 +40,8 @@ def test_a_step_draws_the_same_rows_whenever_it_is_taken(bank):
 
 
 def test_padding_of_cut_pictures_is_marked(bank):
-    whole, cut = bank._pools["whole"].tolist(), bank._pools["cut"].tolist()
-    assert (whole, cut) == ([0, 1], [2, 3])
-    assert bank._pools["small"].tolist() == [4, 5, 6, 7]
+    whole, cut, small = (p.rows.tolist() for p in (bank._whole, bank._cut, bank._small))
+    assert (whole, cut, small) == ([0, 1], [2, 3], [4, 5, 6, 7])
 
 
 def test_partners_show_the_same_person_in_another_picture(bank):

@@ -48,6 +48,22 @@ class Graph:
         operators = [Operator(**fields) for fields in stored.pop("operators")]
         return cls(operators=operators, **stored)
 
+    def until(self, *outputs: str) -> Graph:
+        """Return the part of the graph that makes the values called ``outputs``.
+
+        Raises ValueError if it makes no such value.
+        """
+        made = {name for operator in self.operators for name in operator.outputs}
+        if missing := set(outputs) - made:
+            raise ValueError(f"it has no value {', '.join(sorted(missing))}")
+        needed, kept = set(outputs), []
+        for operator in reversed(self.operators):
+            if not needed.isdisjoint(operator.outputs):
+                needed.update(operator.inputs)
+                kept.append(operator)
+        tensors = {name: value for name, value in self.tensors.items() if name in needed}
+        return Graph(kept[::-1], tensors, self.input, list(outputs))
+
     def save(self, path: str | Path) -> None:
         """Write the graph to ``path``, in which ``read`` needs no ``onnx``."""
         torch.save(
@@ -263,13 +279,19 @@ OPERATORS: dict[str, Rule] = {
     # a batch is kept, whatever batch size the file was written with
     "Flatten": lambda i, _: i[0].flatten(1),
     "Gemm": _gemm,
+    "GlobalAveragePool": lambda i, _: i[0].mean(dim=(2, 3), keepdim=True),
     "Identity": lambda i, _: i[0],
+    "MatMul": lambda i, _: i[0] @ i[1].to(i[0].dtype),
+    "Max": lambda i, _: torch.maximum(*i),
     "MaxPool": _max_pool,
+    "Min": lambda i, _: torch.minimum(*i),
     "Mul": lambda i, _: i[0] * i[1],
     "PRelu": _prelu,
     "Pad": _pad,
     "Relu": lambda i, _: functional.relu(i[0]),
     "Reshape": lambda i, _: i[0].flatten(1),
+    "Softmax": lambda i, a: i[0].float().softmax(dim=a.get("axis", -1)),
+    "Squeeze": lambda i, _: i[0].flatten(1),
     "Sub": lambda i, _: i[0] - i[1],
     "Transpose": lambda i, a: i[0].permute(a["perm"]),
 }

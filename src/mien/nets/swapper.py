@@ -57,7 +57,7 @@ class SwapperShape:
 MIEN_256 = SwapperShape()
 """The default network."""
 
-LITE = SwapperShape(size=160, style=128, fine=16, widths=(48, 96, 192), middle=3, blocks=(1, 2))
+LITE = SwapperShape(size=160, style=160, fine=24, widths=(72, 128, 208))
 """The small network, for live use on a CPU."""
 
 

@@ -7,16 +7,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mien.train.faces import Embedder
+from mien.train.disturbance import Disturbance, drawn
+from mien.train.faces import Embedder, Watchers
 from mien.train.geometry import looked, real, views
 from mien.train.packs import Pack
 from mien.train.recipe import Recipe
+from mien.train.traits import DARK, GLASSES, LIGHT, glasses, tone
 
 FULL = 0.9
 """A crop is whole if real picture covers this share of it."""
 
 EMBEDDED = 256
 """Pictures embedded at a time."""
+
+AVERAGED = 2048
+"""Pictures of which an average is made."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +40,9 @@ class Batch:
     feature: Tensor | None
     """float32 (N, D): the same person by the second embedder."""
 
+    look: Tensor
+    """float32 (N, 1024): the same by the age network."""
+
     other: Tensor
     """float32 (T, 128): somebody else, for the T triplets."""
 
@@ -44,10 +52,39 @@ class Batch:
     same: int
     triplets: int
 
+    wanted: Tensor | None = None
+    """float32 like ``truth``: what a teacher makes of the same, if there is one."""
+
     @property
     def labelled(self) -> int:
         """How many rows, the first ones, have ``truth`` as their right answer."""
         return self.same + self.triplets
+
+
+class Pool:
+    """Rows of the bank to draw from, some oftener than others."""
+
+    def __init__(self, rows: Tensor, chances: Tensor | None = None) -> None:
+        """``rows`` int64 (k,); ``chances`` (n,) of all the bank's rows, None: all alike."""
+        self.rows = rows
+        # float64: the sum of many small chances has to tell each from the next
+        self._upto = None if chances is None else chances.double()[rows].cumsum(0)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def pick(self, count: int, random: torch.Generator) -> Tensor:
+        """Draw ``count`` rows, with replacement."""
+        if not count:
+            return self.rows[:0]
+        device = self.rows.device
+        if self._upto is None:
+            at = torch.randint(len(self.rows), (count,), generator=random, device=device)
+        else:
+            draws = torch.rand(count, generator=random, device=device, dtype=torch.float64)
+            at = torch.searchsorted(self._upto, draws * self._upto[-1], right=True)
+            at = at.clamp(max=len(self.rows) - 1)
+        return self.rows[at]
 
 
 class Bank:
@@ -57,8 +94,7 @@ class Bank:
         self,
         pack: Pack,
         recipe: Recipe,
-        sface: Embedder,
-        feature: Embedder | None,
+        watchers: Watchers,
         *,
         rank: int = 0,
     ) -> None:
@@ -75,14 +111,19 @@ class Bank:
         self._detail = (pack.native >= self.size).float()
         covered = _covered(self.quads)
         fine = self._detail > 0
-        self._pools = {
-            "whole": (fine & (covered >= FULL)).nonzero().flatten(),
-            "cut": (fine & (covered < FULL)).nonzero().flatten(),
-            "small": (~fine).nonzero().flatten(),
-            "pairs": (counts[self._person] > 1).nonzero().flatten(),
-        }
-        self.sface = embedded(pack.pixels, sface)
+        whole, cut = (fine & (covered >= FULL)), (fine & (covered < FULL))
+        chances = source_chances(pack.pixels, recipe)
+        self._whole, self._cut = (Pool(_where(which)) for which in (whole, cut))
+        self._small, self._pairs_of = Pool(_where(~fine)), Pool(_where(counts[self._person] > 1))
+        self._people = Pool(self._order, chances)
+        self._models = [Pool(_where(which), chances) for which in (whole, cut)]
+        self.sface = embedded(pack.pixels, watchers.sface)
+        feature = watchers.feature
         self.feature = None if feature is None else embedded(pack.pixels, feature)
+        # every so many pictures: the packs lie one after another
+        some = pack.pixels[:: max(1, len(pack) // AVERAGED)]
+        watchers.age.find_middle(some.float().div_(127.5).sub_(1))
+        self.look = embedded(pack.pixels, watchers.age)
 
     @property
     def device(self) -> torch.device:
@@ -91,8 +132,9 @@ class Bank:
 
     def summary(self) -> str:
         """Say how many pictures and people there are."""
-        pools = ", ".join(f"{len(rows)} {name}" for name, rows in self._pools.items())
-        return f"{len(self.pixels)} pictures of {len(self._counts)} people: {pools}"
+        pools = f"{len(self._whole)} whole, {len(self._cut)} cut, {len(self._small)} small"
+        pairs = f"{len(self._pairs_of)} of people with several"
+        return f"{len(self.pixels)} pictures of {len(self._counts)} people: {pools}, {pairs}"
 
     def draw(self, step: int, *, triplets: bool) -> Batch:
         """Return the batch of step number ``step``."""
@@ -101,14 +143,14 @@ class Bank:
         random.manual_seed((recipe.seed * 1_000_003 + step) * 64 + self.rank)
         n = recipe.batch
         same = round(n * (shares.same_late if triplets else shares.same))
-        several = round(same * shares.pairs) if len(self._pools["pairs"]) else 0
+        several = round(same * shares.pairs) if len(self._pairs_of) else 0
         turned = round(n * shares.triplet) if triplets else 0
 
         paired, partner = self._pairs(several, random)
-        alone = self._fine(same - several, random)
-        originals = self._fine(turned, random)
+        alone = self._fine(same - several, random, self._whole, self._cut)
+        originals = self._fine(turned, random, *self._models)
         swapped = self._targets(n - same - turned, random)
-        strangers = self._any(len(swapped), random)
+        strangers = self._people.pick(len(swapped), random)
         rows = torch.cat([paired, alone, originals, swapped])
         sources = torch.cat([partner, alone, originals, strangers])
         side = torch.randint(2, (n,), generator=random, device=self.device)
@@ -117,49 +159,41 @@ class Bank:
             truth=truth,
             valid=valid,
             source=self.sface[side, sources],
-            feature=None if self.feature is None else self.feature[side, sources].float(),
-            other=self.sface[0, self._any(turned, random)],
+            feature=None if self.feature is None else self.feature[side, sources],
+            look=self.look[side, sources],
+            other=self.sface[0, self._people.pick(turned, random)],
             detail=self._detail[rows],
             same=same,
             triplets=turned,
         )
 
-    def view_jitter(self, step: int, rows: int) -> Tensor:
-        """Return views (rows, 2, 3) through which embedders look at the outputs of ``step``."""
+    def disturbances(self, step: int, rows: int, count: int) -> list[Disturbance]:
+        """Return ``count`` disturbances of what embedders are shown of the outputs of ``step``."""
         random = torch.Generator(self.device)
         random.manual_seed((self.recipe.seed * 1_000_003 + step) * 64 + 32 + self.rank)
-        mirror = _signs(rows, random)
-        return self._views(rows, self.recipe.view_jitter, mirror, random)
+        most, share = self.recipe.view_jitter, self.recipe.disturbed
+        views = [self._views(rows, most, _signs(rows, random), random) for _ in range(count)]
+        return [drawn(view, share, random) for view in views]
 
     def _targets(self, count: int, random: torch.Generator) -> Tensor:
-        few = round(count * self.recipe.shares.small) if len(self._pools["small"]) else 0
-        fine = self._fine(count - few, random)
-        return torch.cat([fine, self._pick(self._pools["small"], few, random)])
+        few = round(count * self.recipe.shares.small) if len(self._small) else 0
+        fine = self._fine(count - few, random, self._whole, self._cut)
+        return torch.cat([fine, self._small.pick(few, random)])
 
-    def _fine(self, count: int, random: torch.Generator) -> Tensor:
+    def _fine(self, count: int, random: torch.Generator, whole: Pool, cut: Pool) -> Tensor:
         """Pick pictures as fine as the network's, whole and cut ones by their shares."""
-        whole, cut = self._pools["whole"], self._pools["cut"]
         if not len(whole) or not len(cut):
             rest = whole if len(whole) else cut
-            return self._pick(rest if len(rest) else self._order, count, random)
+            return (rest if len(rest) else self._people).pick(count, random)
         shares = self.recipe.shares
         many = round(count * shares.whole / (1 - shares.small))
-        picked = [self._pick(whole, many, random), self._pick(cut, count - many, random)]
-        return torch.cat(picked)
-
-    def _any(self, count: int, random: torch.Generator) -> Tensor:
-        return self._pick(self._order, count, random)
-
-    def _pick(self, pool: Tensor, count: int, random: torch.Generator) -> Tensor:
-        if not count:
-            return pool[:0]
-        return pool[torch.randint(len(pool), (count,), generator=random, device=self.device)]
+        return torch.cat([whole.pick(many, random), cut.pick(count - many, random)])
 
     def _pairs(self, count: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
         """Pick pictures and, for each, another one of the same person."""
         if not count:
             return self._order[:0], self._order[:0]
-        at = self._pick(self._pools["pairs"], count, random)
+        at = self._pairs_of.pick(count, random)
         person = self._person[at]
         first, many = self._first[person], self._counts[person]
         ahead = torch.rand(count, generator=random, device=self.device) * (many - 1)
@@ -187,6 +221,29 @@ class Bank:
         moved = (noise[4] < 2 * share - 1).float() * most
         shift = (noise[2:4] * moved * 2).T
         return views(noise[0] * moved * torch.pi, 1 + noise[1] * moved, shift, mirror)
+
+
+def _where(which: Tensor) -> Tensor:
+    return which.nonzero().flatten()
+
+
+def source_chances(pixels: Tensor, recipe: Recipe) -> Tensor:
+    """Return how often each of the pictures uint8 (n, 3, S, S) is to be a source, float32 (n,).
+
+    Skin tones that are rare come oftener than they are, and people with spectacles seldom: what
+    comes with spectacles, such as age, would bring faint ones to faces that wear none.
+    """
+    parts = pixels.split(EMBEDDED)
+    tones = torch.cat([tone(part) for part in parts])
+    worn = torch.cat([glasses(part) for part in parts]) > GLASSES
+    chances = torch.ones_like(tones)
+    groups = torch.bucketize(tones.nan_to_num(), torch.tensor([DARK, LIGHT], device=tones.device))
+    for group in range(3):
+        members = (groups == group) & ~tones.isnan()
+        share = members.float().mean().clamp_min(1e-3)
+        chances[members] = (1 / share) ** recipe.balance
+    chances[tones.isnan()] = chances[~tones.isnan()].mean() if (~tones.isnan()).any() else 1.0
+    return chances * torch.where(worn, recipe.spectacles, 1.0)
 
 
 def _signs(count: int, random: torch.Generator) -> Tensor:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mien.engines import OnnxEngine
-from mien.errors import MienError
+from mien.errors import EngineError, InvalidOption, MienError, NoFace
 from mien.geometry import apply, cut, fit_similarity, scales, template
 from mien.loader import Loader
 from mien.media import read_picture
@@ -28,8 +29,14 @@ TEMPLATE = "arcface_128"
 AGE_SIZE, AGE_REACH = 224, 2.4
 """Side of the age network's crop, and its half in distances between the eyes."""
 
+YEARS = 100
+"""The age network returns as many chances, the first that of being no year old."""
+
 ADULT = 24.0
 """Faces estimated younger are left out: of children under 16 the network puts 92 % below this."""
+
+FILES = (".off.npy", ".pid.npy", ".quad.npy", ".bin")
+"""What a pack consists of. Whoever looks for packs looks for the last one, which comes last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,10 @@ class Tally:
     young: int = 0
     double: int = 0
 
+    def __str__(self) -> str:
+        counts = asdict(self).items()
+        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts if count)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Face:
@@ -78,11 +89,12 @@ class Builder:
     """Makes packs. ``age`` is an age network's ONNX file; without it nobody's age is checked."""
 
     def __init__(self, demands: Demands, age: Path | None = None) -> None:
+        """Load the networks. Raises InvalidOption if ``age`` is not an age network."""
         self.demands, self.tally = demands, Tally()
+        self._age = None if age is None else _age_network(age)
         loader = Loader(Catalogue(), provider="cpu", allow_fallback=False, threads=None)
         self._find: FaceFinder = loader.finder("yunet")
         self._embed = Embedder(*loader.load("sface", EmbedderContract))
-        self._age = None if age is None else OnnxEngine("age", age.read_bytes)
         self._seen: set[str] = set()
 
     def build(
@@ -91,11 +103,41 @@ class Builder:
         """Write the faces of the pictures below ``folder`` as the pack ``out``.
 
         People are numbered from ``first_person``: one for each sub-folder, or for each picture.
+        The pack appears whole or not at all, and takes the place of one of its name. Pictures of
+        packs that were built before are doubles. Raises InvalidOption for a folder without
+        pictures or a place where no pack can be written, NoFace if all pictures are left out.
         """
-        faces = list(self._faces(folder, first_person, by_folder))
-        self.tally.packed = write_pack(
-            out, (f.pixels for f in faces), (f.person for f in faces), (f.quad for f in faces)
-        )
+        if not folder.is_dir():
+            raise InvalidOption("folder", str(folder), "a folder of pictures")
+        if out.is_dir() or out.suffix == ".bin":
+            raise InvalidOption("out", str(out), "a name for the pack: no folder, and without .bin")
+        self.tally = Tally()
+        people: list[int] = []
+        quads: list[npt.NDArray[np.float32]] = []
+
+        def pictures() -> Iterator[npt.NDArray[np.uint8]]:
+            # one by one: all faces of a large folder would not fit into the memory
+            for face in self._faces(folder, first_person, by_folder):
+                people.append(face.person)
+                quads.append(face.quad)
+                yield face.pixels
+
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".mien-", dir=out.parent) as place:
+                part = Path(place, "pack")
+                # all pictures are taken before people and quads are looked at
+                self.tally.packed = write_pack(part, pictures(), people, quads)
+                if not self.tally.packed:
+                    raise NoFace(
+                        str(folder),
+                        f"No picture in {folder} can be packed, and no pack was written: "
+                        f"{self.tally}. See 'mien train pack --help' for what is left out.",
+                    )
+                _put(part, out)
+        except OSError as error:
+            why = f"a name in a folder to write in ({error.strerror})"
+            raise InvalidOption("out", str(out), why) from None
         return self.tally
 
     def _faces(self, folder: Path, first: int, by_folder: bool) -> Iterator[_Face]:
@@ -128,10 +170,10 @@ class Builder:
         points = faces.points[0]
         matrix = fit_similarity(points, template(TEMPLATE).at(self.demands.size))
         crop = cut(pixels, matrix[None], self.demands.size)
-        own = self._embedding(pixels, points)
         if fault := self._fault(pixels, points, crop, float(scales(matrix))):
             self._left_out(fault)
             return None
+        own = self._embedding(pixels, points)
         before = known.get(person, own[:0])
         if len(before) and float((before @ own[0]).max()) > self.demands.alike:
             self._left_out("double")
@@ -149,8 +191,9 @@ class Builder:
             return "small"
         if self.demands.sharpness and sharpness(crop) < self.demands.sharpness:
             return "soft"
-        young = self._age is not None and self.age(pixels, points) < ADULT
-        return "young" if young else None
+        # what is not a number is not an adult's age
+        adult = self._age is None or self.age(pixels, points) >= ADULT
+        return None if adult else "young"
 
     def _left_out(self, why: str) -> None:
         setattr(self.tally, why, getattr(self.tally, why) + 1)
@@ -158,19 +201,50 @@ class Builder:
     def age(self, pixels: Tensor, points: Tensor) -> float:
         """Return the estimated age in years of the face with these five points."""
         assert self._age is not None
-        side = 2 * AGE_REACH * float((points[1] - points[0]).norm())
-        middle, scale = points.mean(dim=0), AGE_SIZE / side
-        shift = (AGE_SIZE - 1) / 2 - middle * scale
-        matrix = torch.tensor([[[scale, 0, float(shift[0])], [0, scale, float(shift[1])]]])
+        # turned upright: of a face on its side or head the network says 35 years, whoever it is
+        matrix = fit_similarity(points, _age_points())[None]
         crop = cut(pixels, matrix, AGE_SIZE).mul(255).permute(0, 2, 3, 1).contiguous()
         outputs = self._age({self._age.inputs[0].name: crop})
-        chances = next(v for v in outputs.values() if v.numel() == 100).flatten()
-        return float((chances / chances.sum() * torch.arange(100)).sum())
+        chances = next(v for v in outputs.values() if v.shape[1:] == (YEARS,))[0]
+        return float((chances / chances.sum() * torch.arange(YEARS)).sum())
 
     def _embedding(self, pixels: Tensor, points: Tensor) -> Tensor:
         contract = self._embed.contract
         matrix = fit_similarity(points, template(contract.template).at(contract.size))[None]
         return self._embed(Crops(cut(pixels, matrix, contract.size), matrix, contract.template))
+
+
+def _age_network(path: Path) -> OnnxEngine:
+    """Return the age network in an ONNX file."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidOption("age", str(path), f"a file that is there ({error.strerror})") from None
+    try:
+        engine = OnnxEngine("age", lambda: content)
+    except EngineError as error:
+        raise InvalidOption("age", str(path), f"an ONNX network ({error})") from error
+    takes = [port.shape[1:] for port in engine.inputs]
+    gives = [port.shape[1:] for port in engine.outputs]
+    if takes != [(AGE_SIZE, AGE_SIZE, 3)] or (YEARS,) not in gives:
+        allowed = f"a network from pictures ({AGE_SIZE}, {AGE_SIZE}, 3) to {YEARS} chances"
+        raise InvalidOption("age", str(path), allowed)
+    return engine
+
+
+def _age_points() -> Tensor:
+    """Return where the age network's crop has the five points of an upright face."""
+    points = template(TEMPLATE).at(AGE_SIZE)
+    enlarged = AGE_SIZE / (2 * AGE_REACH) / float((points[1] - points[0]).norm())
+    return (points - points.mean(dim=0)) * enlarged + (AGE_SIZE - 1) / 2
+
+
+def _put(part: Path, out: Path) -> None:
+    """Move the finished pack ``part`` to ``out``."""
+    # an old pack ends first: better none, should we be stopped here, than one mixed of two
+    Path(f"{out}.bin").unlink(missing_ok=True)
+    for suffix in FILES:
+        Path(f"{part}{suffix}").replace(f"{out}{suffix}")
 
 
 def sharpness(crop: Tensor) -> float:

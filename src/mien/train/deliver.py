@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from mien.errors import TrainingError
 from mien.nets.export import export
 from mien.nets.swapper import Swapper
 from mien.train.recipe import from_table
@@ -15,8 +16,12 @@ from mien.train.state import averaged
 def restored(folder: Path) -> Swapper:
     """Return the averaged network of the training state in ``folder``, for use."""
     weights, notes = averaged(folder)
-    swapper = Swapper(from_table(notes["recipe"]).swapper)
-    swapper.load_state_dict(weights)
+    try:
+        swapper = Swapper(from_table(notes["recipe"]).swapper)
+        swapper.load_state_dict(weights)
+    except (RuntimeError, KeyError, ValueError, TypeError) as error:
+        advice = "Was it made by another version of mien?"
+        raise TrainingError(folder, "its network is not that of its recipe", advice) from error
     return swapper.eval().requires_grad_(False)
 
 

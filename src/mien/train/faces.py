@@ -12,16 +12,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mien.nets.frozen import FrozenNet
+from mien.errors import TrainingError
+from mien.nets.frozen import FrozenNet, Graph
+from mien.train.disturbance import Disturbance, disturbed
 from mien.train.geometry import box, composed, distance_inside, looked, places
 
 # rows 0..112 and columns 8..120 of an arcface_128 crop are the crop of arcface_112_v2
 EMBEDDED = (8 / 128, 0.0, 120 / 128, 112 / 128)
 
+# the age network's loose square: 2.4 distances between the eyes each way about the points' middle
+LOOSE = (-0.16, -0.10, 1.16, 1.22)
+AGE_OUTPUTS = ("global_pooling/Mean:0", "age_pred/Softmax:0")
+"""What the age network says of a face before it is asked for anything, 1024 numbers, and how likely
+each number of years is."""
+
 ZOOM = 1.2
 """The mesh network's crop shows this many times the side of the swapper's (see its card)."""
 
-MESH_SIZE, EMBEDDED_SIZE = 192, 112
+SPACE = 128
+"""Dimension of the embeddings that condition the swapper."""
+
+AGAIN = "docs/training.md says which networks a run needs."
+
+MESH_SIZE, EMBEDDED_SIZE, LOOK_SIZE = 192, 112, 224
 
 # points of the MediaPipe face mesh (face_mesh_connections.py): lids, brows, lips, face oval
 # eyes and the oval go round clockwise as seen
@@ -53,16 +66,57 @@ class Watcher(nn.Module):
 class Embedder(Watcher):
     """Unit embeddings of crops."""
 
-    def forward(self, crops: Tensor, jitter: Tensor | None = None) -> Tensor:
-        """Return float32 (N, D); ``jitter``, views (N, 2, 3), moves what is looked at."""
-        half = crops.shape[-1] // 2
-        if half >= EMBEDDED_SIZE:  # averaging before the look-up keeps it from aliasing
+    part, size, nhwc = EMBEDDED, EMBEDDED_SIZE, False
+
+    def forward(self, crops: Tensor, by: Disturbance | None = None) -> Tensor:
+        """Return float32 (N, D) of crops, disturbed or as they are."""
+        return functional.normalize(self.raw(crops, by), dim=1)
+
+    def raw(self, crops: Tensor, by: Disturbance | None = None) -> Tensor:
+        """Return the network's own numbers, float32 (N, D)."""
+        return self.outputs(crops, by)[0].float()
+
+    def outputs(self, crops: Tensor, by: Disturbance | None = None) -> list[Tensor]:
+        """Return all that the network says."""
+        if crops.shape[-1] >= 2 * self.size:  # averaging before the look-up keeps it from aliasing
             crops = functional.avg_pool2d(crops, crops.shape[-1] // 128)
-        view = box(*EMBEDDED, crops).expand(len(crops), -1, -1)
-        if jitter is not None:
-            view = composed(jitter.to(view.dtype), view)
-        seen = looked(crops, view, EMBEDDED_SIZE, mode="bilinear", padding="border")
-        return functional.normalize(self.net((seen - self.mean) * self.gain)[0].float(), dim=1)
+        view = box(*self.part, crops).expand(len(crops), -1, -1)
+        if by is not None:
+            view = composed(by.view.to(view.dtype), view)
+        seen = looked(crops, view, self.size, mode="bilinear", padding="border")
+        if by is not None:
+            seen = disturbed(seen, by)
+        seen = (seen - self.mean) * self.gain
+        made: list[Tensor] = self.net(seen.permute(0, 2, 3, 1) if self.nhwc else seen)
+        return made
+
+
+class Looker(Embedder):
+    """What an age network makes of a face: sex, age, build, as the direction from the average.
+
+    It tells people apart far worse than a network made for it, and by other things.
+    """
+
+    part, size, nhwc = LOOSE, LOOK_SIZE, True
+    middle: Tensor
+
+    def __init__(self, net: FrozenNet, *, mean: float, gain: float) -> None:
+        super().__init__(net, mean=mean, gain=gain)
+        self.register_buffer("middle", torch.zeros(()))
+
+    def forward(self, crops: Tensor, by: Disturbance | None = None) -> Tensor:
+        """Return float32 (N, 1024) of crops, disturbed or as they are."""
+        return functional.normalize(self.raw(crops, by) - self.middle, dim=1)
+
+    def ages(self, crops: Tensor) -> Tensor:
+        """Return how old the people look, in years, float32 (N,)."""
+        chances = self.outputs(crops)[1].float()
+        return chances @ torch.arange(float(chances.shape[1]), device=chances.device)
+
+    @torch.no_grad()
+    def find_middle(self, crops: Tensor) -> None:
+        """Take the average of ``crops`` as what directions are counted from."""
+        self.middle = torch.cat([self.raw(part) for part in crops.split(64)]).mean(dim=0)
 
 
 class Mesher(Watcher):
@@ -89,30 +143,62 @@ class Watchers:
     feature: Embedder | None
     """Joins the identity loss; None leaves it out."""
 
+    age: Looker
+    """Says who is old enough to be learned from; what it sees joins the identity loss."""
+
     mesh: Mesher
     judge: Embedder | None
     """Scores only; it is never trained on."""
 
     @classmethod
     def read(cls, folder: Path, device: torch.device) -> Watchers:
-        """Read ``sface``, ``facemesh`` and, where they are, ``feature`` and ``judge``.
+        """Read ``sface``, ``age``, ``facemesh`` and, where they are, ``feature`` and ``judge``.
 
         Each is NAME.pt or NAME.onnx in ``folder``.
         """
         found = {p.stem: p for suffix in ("onnx", "pt") for p in folder.glob(f"*.{suffix}")}
 
-        def net(name: str) -> FrozenNet:
-            return FrozenNet.read(found[name]).to(device).requires_grad_(False)
+        def net(name: str, outputs: tuple[str, ...] = ()) -> FrozenNet:
+            if name not in found:
+                advice = f"Training needs {name}.onnx or {name}.pt there: see docs/training.md."
+                raise TrainingError(folder, f"it has no network {name}", advice)
+            try:
+                graph = Graph.read(found[name])
+                frozen = FrozenNet(graph.until(*outputs) if outputs else graph)
+            except ValueError as error:  # of an operator or output that is not known
+                raise TrainingError(found[name], str(error), AGAIN) from error
+            except Exception as error:  # readers' own errors share no base
+                reason = f"no network could be read ({type(error).__name__})"
+                raise TrainingError(found[name], reason, AGAIN) from error
+            return frozen.eval().to(device).requires_grad_(False)
 
         def symmetric(name: str) -> Embedder | None:
             return Embedder(net(name), mean=0.0, gain=1.0) if name in found else None
 
-        return cls(
+        watchers = cls(
             sface=Embedder(net("sface"), mean=-1.0, gain=127.5),
             feature=symmetric("feature"),
+            age=Looker(net("age", AGE_OUTPUTS), mean=-1.0, gain=127.5).to(device),
             mesh=Mesher(net("facemesh"), mean=-1.0, gain=0.5),
             judge=symmetric("judge"),
         )
+        for name in ("sface", "facemesh", "age", "feature", "judge"):
+            watcher = watchers.mesh if name == "facemesh" else getattr(watchers, name)
+            if watcher is not None:
+                _try(watcher, found[name], device)
+        return watchers
+
+
+def _try(watcher: Watcher, path: Path, device: torch.device) -> None:
+    """Raise TrainingError unless a network takes and returns what its name says."""
+    try:
+        with torch.no_grad():
+            made = watcher(torch.zeros(2, 3, 128, 128, device=device))
+    except (RuntimeError, ValueError, IndexError) as error:
+        why = str(error).splitlines()[0]
+        raise TrainingError(path, f"it cannot be run on faces ({why})", AGAIN) from error
+    if len(made) != 2 or (path.stem == "sface" and made.shape[1] != SPACE):
+        raise TrainingError(path, f"it returns {tuple(made.shape)} for two faces", AGAIN)
 
 
 def face_mask(mesh: Tensor, size: int, *, soft: float = 0.04) -> Tensor:

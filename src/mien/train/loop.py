@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,10 +41,25 @@ class Critics(nn.Module):
 class Trainer:
     """Holds what learns, and teaches it."""
 
-    def __init__(self, recipe: Recipe, watchers: Watchers, device: torch.device) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        watchers: Watchers,
+        device: torch.device,
+        *,
+        begin: Swapper | None = None,
+        teacher: Swapper | None = None,
+    ) -> None:
+        """``begin`` is a network to go on from; ``teacher`` one whose pictures are to be matched.
+
+        A teacher may be larger: batches are drawn at its size and then made smaller.
+        """
         self.recipe, self.watchers, self.device = recipe, watchers, device
         torch.manual_seed(recipe.seed)
         self.swapper = _laid_out(Swapper(recipe.swapper), device)
+        if begin is not None:
+            self.swapper.load_state_dict(begin.state_dict())
+        self.teacher = None if teacher is None else _laid_out(teacher, device)
         self.critics = _laid_out(Critics(recipe.width), device)
         self.average = copy.deepcopy(self.swapper).eval().requires_grad_(False)
         self.optimiser = _adam(self.swapper, recipe.rate, recipe)
@@ -53,18 +69,31 @@ class Trainer:
         """Steps since the optimisers' state was new."""
 
         self.emphasis = losses.emphasis(recipe.swapper.size, 3.0, device)
-        self._swap: Callable[..., Tensor] = self.swapper
-        self._judge: Callable[..., list[tuple[Tensor, list[Tensor]]]] = self.critics
-        if recipe.compile:
-            self._swap, self._judge = torch.compile(self.swapper), torch.compile(self.critics)
+        # what a step runs: these networks, or their compiled forms
+        self._swap: Any = self.swapper
+        self._judge: Any = self.critics
+        self._sface: Any = watchers.sface
+        self._feature: Any = watchers.feature
+        self._look: Any = watchers.age
+        self._mesh: Any = watchers.mesh
+
+    def compile(self) -> None:
+        """Compile the networks for this run's shapes, if the recipe says so."""
+        mode = self.recipe.compile
+        if not mode:
+            return
+        for name in ("_swap", "_judge", "_sface", "_feature", "_look", "_mesh"):
+            module = getattr(self, name)
+            if module is not None:
+                setattr(self, name, torch.compile(module, dynamic=False, mode=mode))
 
     def learn(self, bank: Bank, progress: float) -> dict[str, Tensor]:
         """Take one step at ``progress`` of the run and return its losses, as tensors."""
         phases = self.recipe.phases
-        batch = bank.draw(self.step, triplets=progress >= phases.triplets)
+        batch, given = self.lesson(bank, triplets=progress >= phases.triplets)
         self._set_rates(progress)
         with self._mixed():
-            out = self._swap(_channels_last(self.given(batch)), batch.source)
+            out = self._swap(_channels_last(given), batch.source)
         out = out.float() * batch.valid + batch.truth * (1 - batch.valid)
         parts: dict[str, Tensor] = {}
         if progress >= phases.discriminator:
@@ -81,38 +110,59 @@ class Trainer:
         self._update_average()
         return parts
 
-    def given(self, batch: Batch) -> Tensor:
-        """Return the targets: the real pictures, but for triplets swaps of them."""
-        if not batch.triplets:
-            return batch.truth
-        rows = slice(batch.same, batch.labelled)
-        truth, valid = batch.truth[rows], batch.valid[rows]
-        with torch.no_grad(), self._mixed():
-            swap = self.average(_channels_last(truth), batch.other).float()
-        swap = swap * valid + truth * (1 - valid)
-        return torch.cat([batch.truth[: batch.same], swap, batch.truth[batch.labelled :]])
+    @torch.no_grad()
+    def lesson(self, bank: Bank, *, triplets: bool) -> tuple[Batch, Tensor]:
+        """Return the batch of this step and the targets, both of the network's size.
+
+        Targets are the real pictures, but for triplets swaps of them.
+        """
+        batch = bank.draw(self.step, triplets=triplets)
+        given, rows = batch.truth, slice(batch.same, batch.labelled)
+        if batch.triplets:
+            swap = self._made(self.teacher or self.average, given[rows], batch.other)
+            swap = swap * batch.valid[rows] + given[rows] * (1 - batch.valid[rows])
+            given = torch.cat([given[: batch.same], swap, given[batch.labelled :]])
+        if self.teacher is None:
+            return batch, given
+        size = self.recipe.swapper.size
+        wanted = _shrunk(self._made(self.teacher, given, batch.source), size)
+        valid = (_shrunk(batch.valid, size) > 1 - 1e-3).float()
+        batch = replace(batch, truth=_shrunk(batch.truth, size), valid=valid, wanted=wanted)
+        return batch, _shrunk(given, size)
+
+    def _made(self, swapper: Swapper, targets: Tensor, sources: Tensor) -> Tensor:
+        with self._mixed():
+            made: Tensor = swapper(_channels_last(targets), sources)
+        return made.float()
 
     def terms(self, batch: Batch, out: Tensor, bank: Bank, adversarial: float) -> dict[str, Tensor]:
         """Return the network's losses by name, weighted."""
         weights, truth, valid = self.recipe.weights, batch.truth, batch.valid
         terms: dict[str, Tensor] = {}
-        jitter = bank.view_jitter(self.step, len(out))
+        by = bank.disturbances(self.step, len(out), 3)
         with self._mixed(self.recipe.frozen_bfloat16):
-            made = self.watchers.sface(out, jitter)
+            made = self._sface(out, by[0])
             terms["sface"] = weights.sface * losses.identity(made, batch.source)
-            if self.watchers.feature is not None and batch.feature is not None:
-                made = self.watchers.feature(out, jitter)
+            if batch.feature is not None:
+                made = self._feature(out, by[1])
                 terms["feature"] = weights.feature * losses.identity(made, batch.feature)
+            made = self._look(out, by[2])
+            terms["look"] = weights.look * losses.identity(made, batch.look)
         # never in bfloat16: its numbers are a pixel apart where a mesh of 192 pixels ends
-        mesh = self.watchers.mesh(out)
+        mesh = self._mesh(out)
         with torch.no_grad():
-            wanted = self.watchers.mesh(truth)
+            wanted = self._mesh(truth)
         terms["mesh"] = weights.mesh * losses.mesh_shape(mesh, wanted)
         terms["gaze"] = weights.gaze * losses.gaze(out, truth, wanted)
         rows = slice(0, batch.labelled)
         terms["reconstruction"] = weights.reconstruction * losses.reconstruction(
             out[rows], truth[rows], valid[rows], batch.detail[rows], self.emphasis
         )
+        if batch.wanted is not None:
+            everywhere = torch.ones_like(batch.detail)
+            terms["teacher"] = weights.teacher * losses.reconstruction(
+                out, batch.wanted, valid, everywhere, self.emphasis
+            )
         face = face_mask(wanted, out.shape[-1] // 4)
         face = functional.interpolate(face, scale_factor=4.0, mode="bilinear")
         terms["colour"] = weights.colour * losses.colour(out, truth, valid)
@@ -189,6 +239,10 @@ def _at(logits: Tensor, valid: Tensor, rows: Tensor) -> Tensor:
 
 def _channels_last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last)
+
+
+def _shrunk(x: Tensor, size: int) -> Tensor:
+    return functional.interpolate(x, (size, size), mode="bilinear", antialias=True)
 
 
 def _laid_out(module: Any, device: torch.device) -> Any:

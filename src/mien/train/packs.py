@@ -17,7 +17,7 @@ a crop of S pixels has corners at 0 and S.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from mien.errors import TrainingError
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -54,6 +56,11 @@ class Pack:
     def __len__(self) -> int:
         return len(self.people)
 
+    def __getitem__(self, rows: Tensor) -> Pack:
+        """Return the pictures chosen by a tensor of numbers or of truths."""
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        return Pack(**{name: part[rows.to(part.device)] for name, part in parts.items()})
+
     def to(self, device: torch.device) -> Pack:
         """Return the pack on ``device``."""
         return Pack(*(getattr(self, name).to(device) for name in self.__slots__))
@@ -71,7 +78,11 @@ def read_packs(
 
     ``limit`` takes only the first pictures of each.
     """
-    parts = [read_pack(path, size, device, limit=limit) for path in paths]
+    return joined([read_pack(path, size, device, limit=limit) for path in paths])
+
+
+def joined(parts: Sequence[Pack]) -> Pack:
+    """Return several packs as one. Raises FileNotFoundError of none."""
     if not parts:
         raise FileNotFoundError("no packs were found: a pack has a file NAME.bin")
     return Pack(
@@ -83,20 +94,35 @@ def read_packs(
 
 
 def read_pack(path: Path, size: int, device: torch.device, *, limit: int | None = None) -> Pack:
-    """Return one pack."""
-    blob = memoryview(Path(f"{path}.bin").read_bytes())
-    offsets = np.load(f"{path}.off.npy").tolist()
+    """Return one pack. Raises TrainingError if a file is missing, damaged, or of another pack."""
+    try:
+        blob = memoryview(Path(f"{path}.bin").read_bytes())
+    except OSError as error:
+        raise _damaged(path, "bin", error.strerror or str(error)) from None
+    offsets = _offsets(path, len(blob))
     count = len(offsets) - 1 if limit is None else min(limit, len(offsets) - 1)
-    people = torch.from_numpy(np.load(f"{path}.pid.npy")[:count].astype(np.int64))
-    quads = torch.from_numpy(np.load(f"{path}.quad.npy")[:count].astype(np.float32))
-    decode = decoder()
+    people = torch.from_numpy(_table(path, "pid", (len(offsets) - 1,))[:count].astype(np.int64))
+    quads = _table(path, "quad", (len(offsets) - 1, 4, 2))[:count].astype(np.float32)
+    if not np.isfinite(quads).all():
+        raise _damaged(path, "quad.npy", "corners are not finite")
+    corners = torch.from_numpy(quads)
+    read = decoder()
+
+    def decode(row: int) -> Bytes:
+        try:
+            return read(blob[offsets[row] : offsets[row + 1]])
+        except Exception as error:  # decoders' own errors share no base
+            raise _damaged(path, "bin", f"picture {row} cannot be decoded") from error
+
     pixels = torch.empty(count, 3, size, size, dtype=torch.uint8, device=device)
     native = torch.empty(count, dtype=torch.int64)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for first in range(0, count, CHUNK):
             rows = range(first, min(first + CHUNK, count))
-            pictures = list(pool.map(lambda i: decode(blob[offsets[i] : offsets[i + 1]]), rows))
+            pictures = list(pool.map(decode, rows))
             side = pictures[0].shape[0]
+            if any(picture.shape != (side, side, 3) for picture in pictures):
+                raise _damaged(path, "bin", "its pictures are not squares of one size")
             stacked = torch.from_numpy(np.stack(pictures)).to(device).permute(0, 3, 1, 2)
             pixels[first : rows.stop] = _resized(stacked, size)
             native[first : rows.stop] = side
@@ -104,9 +130,39 @@ def read_pack(path: Path, size: int, device: torch.device, *, limit: int | None 
     return Pack(
         pixels,
         people.to(device),
-        (quads * scale[:, None, None]).to(device),
+        (corners * scale[:, None, None]).to(device),
         native.to(device),
     )
+
+
+def _table(path: Path, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return a table of a pack, of this shape; -1 stands for any length."""
+    try:
+        table: npt.NDArray[Any] = np.load(f"{path}.{name}.npy")
+    except (OSError, ValueError, EOFError) as error:
+        why = getattr(error, "strerror", None) or "it is no NumPy file"
+        raise _damaged(path, f"{name}.npy", why) from None
+    wanted = tuple(len(table) if side < 0 and table.ndim else side for side in shape)
+    if table.shape != wanted or table.dtype.kind not in "iuf":
+        said = f"it has {table.dtype} {table.shape} instead of numbers {wanted}"
+        raise _damaged(path, f"{name}.npy", said)
+    return table
+
+
+def _offsets(path: Path, size: int) -> list[int]:
+    """Return where the pictures of a pack begin, and the end, which is that of ``size`` bytes."""
+    offsets: list[int] = _table(path, "off", (-1,)).astype(np.int64).tolist()
+    if not offsets or offsets[0] or sorted(offsets) != offsets:
+        raise _damaged(path, "off.npy", "it is no list of rising offsets from 0")
+    if offsets[-1] != size:
+        said = f"it has {size} bytes, and its pictures end at {offsets[-1]}"
+        raise _damaged(path, "bin", said)
+    return offsets
+
+
+def _damaged(path: Path, suffix: str, reason: str) -> TrainingError:
+    advice = f"The four files of the pack {path.name} belong together: copy or build it again."
+    return TrainingError(Path(f"{path}.{suffix}"), reason, advice)
 
 
 def _resized(pictures: Tensor, size: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -26,8 +27,14 @@ class Weights:
     """The same by a second embedder, which the network never sees: what both agree on is identity
     rather than one network's blind spots."""
 
+    look: float = 6.0
+    """The same by what an age network sees in a face."""
+
     reconstruction: float = 10.0
     """L1 where the right answer is known, at several scales."""
+
+    teacher: float = 20.0
+    """The same where a teacher shows what it would do."""
 
     colour: float = 4.0
     """L1 of the picture at a sixteenth of its side: light, skin and background of the target."""
@@ -115,6 +122,18 @@ class Recipe:
     width: int = 48
     """Channels of the discriminators' first layer."""
 
+    youngest: float = 33.0
+    """Least estimated age, in years, of people to learn from."""
+
+    youngest_labelled: float = 24.0
+    """The same where labels say that they are adults."""
+
+    balance: float = 0.5
+    """How far sources are balanced over skin tones: 0 as they come, 1 all groups alike."""
+
+    spectacles: float = 0.1
+    """How often people with spectacles are sources, beside others."""
+
     jitter: float = 0.5
     """Share of targets that are moved, turned and scaled."""
 
@@ -124,14 +143,19 @@ class Recipe:
     colour_jitter: float = 0.08
     """Greatest change of brightness, contrast and saturation."""
 
-    view_jitter: float = 0.02
+    view_jitter: float = 0.05
     """The same as ``jitter_size``, for what the embedders are shown of the output."""
+
+    disturbed: float = 0.3
+    """Share of what they are shown that is greyed, blurred, or covered in part; as much of each."""
 
     bfloat16: bool = True
     frozen_bfloat16: bool = True
     """Whether the frozen embedders run in bfloat16 too."""
 
-    compile: bool = False
+    compile: str = ""
+    """Mode of ``torch.compile``, such as "default"; without one nothing is compiled."""
+
     seed: int = 0
     weights: Weights = field(default_factory=Weights)
     shares: Shares = field(default_factory=Shares)
@@ -151,15 +175,24 @@ PARTS = {"weights": Weights, "shares": Shares, "phases": Phases}
 
 
 def from_table(table: dict[str, Any]) -> Recipe:
-    """Return the recipe of a table of plain values; raises ValueError for a name it has not."""
+    """Return the recipe of a table of plain values.
+
+    Raises ValueError for a name that it has not, and for a value of another kind or range.
+    """
     values = {
         name: _part(PARTS[name], value) if name in PARTS else value for name, value in table.items()
     }
-    if "betas" in values:
-        values["betas"] = tuple(values["betas"])
+    if values.get("compile") is False:
+        del values["compile"]  # states of before it named a mode
     recipe: Recipe = _part(Recipe, values)
     if recipe.network not in SHAPES:
         raise ValueError(f"network {recipe.network!r} is unknown; known: {', '.join(SHAPES)}")
+    _part(SwapperShape, recipe.shape)
+    shares = recipe.shares
+    if not recipe.batch or not recipe.width:
+        raise ValueError("batch and width are 1 at least")
+    if max(recipe.betas) >= 1 or max(shares.same, shares.same_late + shares.triplet) > 1:
+        raise ValueError("betas are below 1, and shares of a batch are 1 together at most")
     return recipe
 
 
@@ -176,6 +209,8 @@ def changed(recipe: Recipe, settings: Sequence[str]) -> Recipe:
         place = table
         *path, last = name.split(".")
         for part in path:
+            if not isinstance(place.get(part), dict):
+                raise ValueError(f"the recipe has no {name}")
             place = place[part]
         try:
             place[last] = json.loads(text)
@@ -184,8 +219,30 @@ def changed(recipe: Recipe, settings: Sequence[str]) -> Recipe:
     return from_table(table)
 
 
-def _part(kind: Any, table: dict[str, Any]) -> Any:
+def _part(kind: Any, table: Any) -> Any:
+    """Return the table as a dataclass whose fields all have defaults, which say their kinds."""
+    if not isinstance(table, dict):
+        raise ValueError(f"{kind.__name__} is a table of values, not {table!r}")
     unknown = set(table) - {f.name for f in fields(kind)}
     if unknown:
         raise ValueError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
-    return kind(**table)
+    usual = kind()
+    return kind(**{name: _like(name, value, getattr(usual, name)) for name, value in table.items()})
+
+
+def _like(name: str, value: Any, usual: Any) -> Any:
+    """Return ``value`` if it is of the kind of ``usual``; numbers are finite and not negative."""
+    match usual:
+        case tuple():
+            if isinstance(value, list | tuple) and len(value) == len(usual):
+                return tuple(_like(name, *pair) for pair in zip(value, usual, strict=True))
+        case float():
+            if type(value) in (int, float) and math.isfinite(value) and value >= 0:
+                return float(value)
+        case int() if type(usual) is int:
+            if type(value) is int and value >= 0:
+                return value
+        case _:
+            if type(value) is type(usual):
+                return value
+    raise ValueError(f"{name} cannot be {value!r}; usual is {usual!r}")

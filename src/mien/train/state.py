@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mien.errors import TrainingError
 from mien.train.loop import Trainer
 
 PIECE = 15 * 2**20
@@ -75,12 +76,21 @@ def save_compact(trainer: Trainer, folder: Path, notes: dict[str, Any]) -> int:
 def load(trainer: Trainer, folders: list[Path]) -> dict[str, Any] | None:
     """Load the state that is furthest of those in ``folders``; return its notes, None if none is.
 
-    Raises ValueError when pieces are damaged or of different states.
+    Raises TrainingError when pieces are damaged, of different states or of another network.
     """
-    states = [pair for folder in folders if (pair := _read(folder)) is not None]
+    states = [(folder, *pair) for folder in folders if (pair := _read(folder)) is not None]
     if not states:
         return None
-    notes, state = max(states, key=lambda pair: int(pair[0]["step"]))
+    folder, notes, state = max(states, key=lambda each: int(each[1]["step"]))
+    try:
+        _take(trainer, notes, state)
+    except (RuntimeError, KeyError, ValueError) as error:
+        advice = "Train with the recipe it was made with, or begin without it."
+        raise TrainingError(folder, "its networks are not those of the recipe", advice) from error
+    return notes
+
+
+def _take(trainer: Trainer, notes: dict[str, Any], state: dict[str, Any]) -> None:
     average: State = {name: value.float() for name, value in state["average"].items()}
     trainer.average.load_state_dict(average)
     if "ahead" in state:
@@ -94,19 +104,34 @@ def load(trainer: Trainer, folders: list[Path]) -> dict[str, Any] | None:
         trainer.optimiser_critics.load_state_dict(state["optimiser_critics"])
         trainer.since_start = state["since_start"]
     trainer.step = notes["step"]
-    return notes
 
 
 def averaged(folder: Path) -> tuple[State, dict[str, Any]]:
-    """Return the averaged network's weights, float32, of a state in ``folder``, and its notes."""
+    """Return the averaged network's weights, float32, of a state in ``folder``, and its notes.
+
+    Raises TrainingError when there is none, or it is damaged.
+    """
     found = _read(folder)
     if found is None:
-        raise FileNotFoundError(f"there is no training state in {folder}")
+        advice = f"A state is {MANIFEST} with its pieces, or {WHOLE}."
+        raise TrainingError(folder, "there is no training state in it", advice)
     notes, state = found
     return {name: value.float() for name, value in state["average"].items()}, notes
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    try:
+        found = _stored(folder)
+        if found is not None:
+            _ = int(found[0]["step"]), found[1]["average"]
+    except Exception as error:  # what PyTorch raises on damaged files shares no base
+        advice = "Copy it again, or go on from an older one."
+        reason = "the state is damaged, or its pieces are of two states"
+        raise TrainingError(folder, reason, advice) from error
+    return found
+
+
+def _stored(folder: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
     if (folder / WHOLE).exists():
         state = torch.load(folder / WHOLE, map_location="cpu", weights_only=True)
         return state["notes"], state
@@ -116,7 +141,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
     pieces = [folder / f"{STEM}.{index}" for index in range(notes["pieces"])]
     content = b"".join(piece.read_bytes() for piece in pieces)
     if hashlib.sha256(content).hexdigest() != notes["sha256"]:
-        raise ValueError(f"the state in {folder} is damaged, or its pieces are of two states")
+        raise ValueError("the pieces are not those of the manifest")
     return notes, torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 

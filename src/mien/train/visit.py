@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from mien.nets.restore import restored
+from mien.nets.swapper import MIEN_256
 from mien.train import packs, state
+from mien.train.adults import adults
 from mien.train.bank import Bank
 from mien.train.faces import Watchers
 from mien.train.loop import Trainer
@@ -55,6 +59,12 @@ class Order:
     state: Path | None = None
     """Folder of a compact state to begin from."""
 
+    begin: Path | None = None
+    """ONNX file of a delivered network to go on from, of the recipe's shape."""
+
+    teacher: Path | None = None
+    """ONNX file of a delivered mien-256 that the network is to match."""
+
     keep: Path | None = None
     """Folder on this machine for the whole state, from which the next visit resumes exactly."""
 
@@ -87,7 +97,10 @@ class Journal:
     def say(self, text: str) -> None:
         """Print a line."""
         if not self._rank:
-            print(f"[{self.seconds():6.1f}s] {text}", flush=True)
+            try:
+                print(f"[{self.seconds():6.1f}s] {text}", flush=True)
+            except BrokenPipeError:  # who listened has left; training goes on
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def note(self, kind: str, values: dict[str, Any]) -> None:
         """Print values and add them to the log."""
@@ -107,15 +120,15 @@ def run(order: Order, recipe: Recipe) -> dict[str, float]:
     journal = Journal(order.out / "log.jsonl", rank)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
-    size = recipe.swapper.size
+    begin = None if order.begin is None else restored(order.begin, recipe.swapper)
+    teacher = None if order.teacher is None else restored(order.teacher, MIEN_256)
+    size = recipe.swapper.size if teacher is None else teacher.shape.size
     watchers = Watchers.read(order.nets, device)
-    training = [path for path in packs.names(order.data) if not path.name.startswith(HELD_OUT)]
-    pack = packs.read_packs(training, size, device, limit=order.limit)
-    journal.say(f"decoded {len(pack)} pictures")
-    bank = Bank(pack, recipe, watchers.sface, watchers.feature, rank=rank)
-    held = _held_out(order, size, watchers, device) if rank == 0 else None
+    pack = _training(order, size, watchers, recipe, device, journal)
+    bank = Bank(pack, recipe, watchers, rank=rank)
+    held = _held_out(order, recipe.swapper.size, watchers, device) if rank == 0 else None
     journal.say(bank.summary())
-    trainer = Trainer(recipe, watchers, device)
+    trainer = Trainer(recipe, watchers, device, begin=begin, teacher=teacher)
     folders = [folder for folder in (order.state, order.keep) if folder is not None]
     before = state.load(trainer, folders) or {}
     start = before.get("progress", 0.0) if order.start is None else order.start
@@ -154,6 +167,7 @@ class _Run:
         saved = time.monotonic()
         progress, over = self._look()
         self.check_identity_reaches_network()
+        self.trainer.compile()
         if self.order.profile:
             self.profile(progress)
         while not over:
@@ -227,10 +241,10 @@ class _Run:
     def check_identity_reaches_network(self) -> None:
         """Print how strongly each loss pulls at the picture; raise if identity does not."""
         trainer, bank = self.trainer, self.bank
-        batch = bank.draw(trainer.step, triplets=True)
+        batch, given = trainer.lesson(bank, triplets=True)
         trainer.critics.eval()  # spectral norms are not to move: a resumed run repeats steps
         with trainer._mixed():
-            out = trainer.swapper(trainer.given(batch), batch.source).float()
+            out = trainer.swapper(given, batch.source).float()
         out = out * batch.valid + batch.truth * (1 - batch.valid)
         terms = trainer.terms(batch, out, bank, 1.0)
         pulls = {
@@ -243,6 +257,24 @@ class _Run:
         reached = torch.autograd.grad(terms["sface"], first)[0].norm()
         if not float(reached) > 0:
             raise RuntimeError("the identity loss has no gradient at the network's first layer")
+
+
+def _training(
+    order: Order,
+    size: int,
+    watchers: Watchers,
+    recipe: Recipe,
+    device: torch.device,
+    journal: Journal,
+) -> packs.Pack:
+    parts = []
+    for path in packs.names(order.data):
+        if path.name.startswith(HELD_OUT):
+            continue
+        pack = packs.read_pack(path, size, device, limit=order.limit)
+        parts.append(adults(pack, path, watchers.age, recipe))
+        journal.say(f"{path.name}: {len(parts[-1])} of {len(pack)} are old enough")
+    return packs.joined(parts)
 
 
 def _held_out(order: Order, size: int, watchers: Watchers, device: torch.device) -> HeldOut | None:
@@ -272,6 +304,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--nets", type=Path, required=True, help="folder of the frozen networks")
     add("--out", type=Path, required=True, help="folder for state, log, scores and pictures")
     add("--state", type=Path, help="folder of a compact state to begin from")
+    add("--begin", type=Path, help="delivered network (ONNX) to go on from")
+    add("--teacher", type=Path, help="delivered mien-256 (ONNX) to match")
     add("--keep", type=Path, help="folder for the whole state, to go on exactly from")
     add("--config", type=Path, help="recipe (TOML)")
     add("--minutes", type=float, help="time for all of it")
