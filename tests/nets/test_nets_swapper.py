@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -5,7 +7,8 @@ import torch
 from torch.nn import functional
 
 from mien.nets.count import macs, parameters
-from mien.nets.export import quantise, store_as_int8, to_onnx
+from mien.nets.export import export, quantise, store_as_int8, to_onnx
+from mien.nets.restore import restored
 from mien.nets.swapper import LITE, MIEN_256, Swapper, SwapperShape, start_as_nearest
 
 TINY = SwapperShape(size=32, style=8, fine=4, widths=(8, 12, 16), middle=1, blocks=(1, 1))
@@ -75,6 +78,35 @@ def test_export_matches_the_network_at_any_batch(tiny):
         with torch.no_grad():
             wanted = tiny(target, source).numpy()
         assert np.abs(made - wanted).max() < 1e-3
+
+
+def as_if_trained(swapper):
+    """Equal tensors, such as biases that are all 0, would be stored once."""
+    with torch.no_grad():
+        for parameter in swapper.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.01)
+    return swapper
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_delivered_network_comes_back(tiny, int8, tmp_path):
+    path = tmp_path / "net.onnx"
+    export(as_if_trained(tiny), path, int8=int8)
+    again = restored(path, tiny.shape)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    target, source = inputs(2)
+    (made,) = session.run(None, {"target": target.numpy(), "source": source.numpy()})
+    assert np.abs(again(target, source).numpy() - made).max() < 1e-4
+    assert not again.training
+    assert not any(p.requires_grad for p in again.parameters())
+
+
+def test_a_network_of_another_shape_is_refused(tiny, tmp_path):
+    export(as_if_trained(tiny), tmp_path / "net.onnx")
+    with pytest.raises(ValueError, match="another shape"):
+        restored(tmp_path / "net.onnx", replace(tiny.shape, style=tiny.shape.style + 2))
+    with pytest.raises(ValueError, match="lacks weights"):
+        restored(tmp_path / "net.onnx", replace(tiny.shape, middle=tiny.shape.middle + 1))
 
 
 def test_weights_stored_as_int8_take_a_quarter(tiny):

@@ -52,7 +52,7 @@ def age_net():
     kernel = torch.zeros(3, 100)
     kernel[:, 80], kernel[:, 2] = 1 / 30, -1 / 30
     tensors = {"kernel": kernel, "bias": torch.zeros(100)}
-    tensors["bias"][2] = 4.0
+    tensors["bias"][2] = 12.0
     steps = [
         Operator("Transpose", ["x"], ["planes"], {"perm": [0, 3, 1, 2]}),
         Operator("GlobalAveragePool", ["planes"], ["mean"], {}),

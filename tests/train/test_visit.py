@@ -6,7 +6,7 @@ import torch
 
 from mien.nets.swapper import Swapper
 from mien.train import schedule, state
-from mien.train.bank import Bank
+from mien.train.bank import Bank, Pool, source_chances
 from mien.train.deliver import deliver
 from mien.train.faces import Watchers
 from mien.train.loop import Trainer
@@ -98,6 +98,47 @@ def test_two_visits_are_one(data, nets, tmp_path, recipe):
     (notes_a, a), (notes_b, b) = (weights(tmp_path / name, small) for name in "ab")
     assert notes_a["step"] == notes_b["step"] == 4
     torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_run_goes_on_from_a_delivered_network(data, nets, tmp_path, recipe):
+    run(order(data, nets, tmp_path, steps=1), recipe)
+    deliver(tmp_path / "out", tmp_path / "net.onnx", int8=False)
+    still = from_table(recipe.table() | {"rate": 0.0})
+    again = order(data, nets, tmp_path, out=tmp_path / "b", begin=tmp_path / "net.onnx", steps=1)
+    run(again, still)
+    a, b = (state.averaged(tmp_path / name)[0] for name in ("out", "b"))
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=1e-3, atol=1e-4)
+
+
+def test_a_pupil_learns_from_a_larger_teacher(nets, data, recipe, watchers):
+    teacher = Swapper(replace(recipe.swapper, size=96)).eval().requires_grad_(False)
+    training = [path for path in names(data) if path.name != "heldout"]
+    bank = Bank(read_packs(training, 96, CPU), recipe, watchers)
+    trainer = Trainer(recipe, watchers, CPU, teacher=teacher)
+    batch, given = trainer.lesson(bank, triplets=True)
+    for picture in (batch.truth, batch.wanted, given):
+        assert picture.shape == (6, 3, 64, 64)
+    assert set(batch.valid.unique().tolist()) <= {0.0, 1.0}
+    first = trainer.learn(bank, 0.0)["teacher"]
+    for _ in range(30):
+        last = trainer.learn(bank, 0.0)["teacher"]
+    assert float(last) < 0.8 * float(first)
+
+
+def test_rare_tones_are_drawn_oftener_and_spectacles_seldom(monkeypatch, recipe):
+    pixels = torch.zeros(8, 3, 64, 64, dtype=torch.uint8)
+    tones = torch.tensor([50.0] * 6 + [0.0, float("nan")])
+    worn = torch.tensor([9.0] + [-9.0] * 7)
+    monkeypatch.setattr("mien.train.bank.tone", lambda part: tones)
+    monkeypatch.setattr("mien.train.bank.glasses", lambda part: worn)
+    chances = source_chances(pixels, replace(recipe, balance=1.0, spectacles=0.25))
+    torch.testing.assert_close(chances[6] / chances[1], torch.tensor(6.0))
+    torch.testing.assert_close(chances[0] / chances[1], torch.tensor(0.25))
+    assert float(chances[1]) < float(chances[7]) < float(chances[6])
+    drawn = Pool(torch.arange(8), chances).pick(20_000, torch.Generator().manual_seed(0))
+    shares = drawn.bincount(minlength=8) / 20_000
+    torch.testing.assert_close(shares, chances / chances.sum(), atol=0.02, rtol=0.1)
 
 
 def test_the_compact_state_is_near_and_in_pieces(tmp_path, recipe, watchers, bank, monkeypatch):

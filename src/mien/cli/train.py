@@ -27,6 +27,12 @@ def swap(
     out: Annotated[Path, typer.Option(help="Folder for state, log, scores and pictures.")],
     config: Annotated[Path | None, typer.Option(help="The recipe, a TOML file.")] = None,
     state: Annotated[Path | None, typer.Option(help="State to begin from.")] = None,
+    begin: Annotated[
+        Path | None, typer.Option(help="Exported network (ONNX) to go on from.")
+    ] = None,
+    teacher: Annotated[
+        Path | None, typer.Option(help="Exported mien-256 (ONNX) whose pictures are to be matched.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for a state to resume exactly.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0, help="Time for all of it.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps instead of minutes.")] = None,
@@ -62,6 +68,9 @@ def swap(
         raise InvalidOption("nets", str(nets), "a folder of networks")
     if state is not None:
         _check_state("state", state)
+    for name, path in (("begin", begin), ("teacher", teacher)):
+        if path is not None and not path.is_file():
+            raise InvalidOption(name, str(path), "an ONNX file that 'mien train export' wrote")
     recipe = _recipe(config, change or ())
     _check_device(device)
     _make("out", out)
@@ -72,6 +81,8 @@ def swap(
         nets=nets,
         out=out,
         state=state,
+        begin=begin,
+        teacher=teacher,
         keep=keep,
         minutes=minutes,
         steps=steps,

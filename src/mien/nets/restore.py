@@ -7,24 +7,32 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mien.errors import TrainingError
 from mien.nets.swapper import Swapper, SwapperShape
+
+ADVICE = "Give a file that 'mien train export' wrote, of the network that the recipe names."
 
 
 def restored(path: str | Path, shape: SwapperShape) -> Swapper:
     """Return the network of ``shape`` that ``mien.nets.export`` wrote to ``path``.
 
-    It is in evaluation mode, whether weights were stored as int8 or not. Raises ValueError if the
-    file's weights are not those of the shape.
+    It is in evaluation mode, whether weights were stored as int8 or not. Raises TrainingError if
+    the file cannot be read, or its weights are not those of the shape.
     """
-    weights = _joined(_stored(Path(path)))
+    path = Path(path)
+    try:
+        weights = _joined(_stored(path))
+    except Exception as error:  # what onnx raises on damaged files shares no base
+        raise TrainingError(path, f"it is no ONNX file ({type(error).__name__})", ADVICE) from error
     swapper = Swapper(shape)
     missing = swapper.state_dict().keys() - weights.keys()
     if missing:
-        raise ValueError(f"{path} lacks weights of the network: {', '.join(sorted(missing)[:3])}")
+        said = f"it lacks weights of the recipe's network, such as {min(missing)}"
+        raise TrainingError(path, said, ADVICE)
     try:
         swapper.load_state_dict({name: weights[name] for name in swapper.state_dict()})
     except RuntimeError as error:
-        raise ValueError(f"{path} holds a network of another shape: {error}") from None
+        raise TrainingError(path, "its network is of another shape", ADVICE) from error
     return swapper.eval().requires_grad_(False)
 
 

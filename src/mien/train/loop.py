@@ -77,8 +77,11 @@ class Trainer:
         self._look: Any = watchers.age
         self._mesh: Any = watchers.mesh
 
-    def compile(self) -> None:
-        """Compile the networks for this run's shapes, if the recipe says so."""
+    def compile(self, bank: Bank) -> None:
+        """Compile the networks for this run's shapes, if the recipe says so.
+
+        That takes minutes, during one step from which nothing is learned.
+        """
         mode = self.recipe.compile
         if not mode:
             return
@@ -86,12 +89,17 @@ class Trainer:
             module = getattr(self, name)
             if module is not None:
                 setattr(self, name, torch.compile(module, dynamic=False, mode=mode))
+        self.learn(bank, 1.0, rate=0.0)
+        self.step, self.since_start = self.step - 1, self.since_start - 1
 
-    def learn(self, bank: Bank, progress: float) -> dict[str, Tensor]:
-        """Take one step at ``progress`` of the run and return its losses, as tensors."""
+    def learn(self, bank: Bank, progress: float, *, rate: float = 1.0) -> dict[str, Tensor]:
+        """Take one step at ``progress`` of the run and return its losses, as tensors.
+
+        ``rate`` multiplies the learning rates.
+        """
         phases = self.recipe.phases
         batch, given = self.lesson(bank, triplets=progress >= phases.triplets)
-        self._set_rates(progress)
+        self._set_rates(rate * schedule.rate(self.recipe, progress, self.since_start))
         with self._mixed():
             out = self._swap(_channels_last(given), batch.source)
         out = out.float() * batch.valid + batch.truth * (1 - batch.valid)
@@ -207,8 +215,7 @@ class Trainer:
         _stepped(self.optimiser_critics, self.critics.parameters(), self.recipe.clip)
         return loss.detach()
 
-    def _set_rates(self, progress: float) -> None:
-        factor = schedule.rate(self.recipe, progress, self.since_start)
+    def _set_rates(self, factor: float) -> None:
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.rate * factor
         for group in self.optimiser_critics.param_groups:

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from mien.errors import TrainingError
 from mien.nets.restore import restored
 from mien.nets.swapper import MIEN_256
 from mien.train import packs, state
@@ -133,6 +134,8 @@ def run(order: Order, recipe: Recipe) -> dict[str, float]:
     before = state.load(trainer, folders) or {}
     start = before.get("progress", 0.0) if order.start is None else order.start
     journal.say(f"begins at step {trainer.step}, progress {start:.3f} to {order.stop:.3f}")
+    check_identity_reaches_network(trainer, bank, journal)
+    trainer.compile(bank)
     seconds = None if order.minutes is None else order.minutes * 60 - journal.seconds() - LAST
     visit = Visit(start, order.stop, seconds=seconds, steps=order.steps)
     try:
@@ -166,8 +169,6 @@ class _Run:
     def go(self) -> dict[str, float]:
         saved = time.monotonic()
         progress, over = self._look()
-        self.check_identity_reaches_network()
-        self.trainer.compile()
         if self.order.profile:
             self.profile(progress)
         while not over:
@@ -238,25 +239,25 @@ class _Run:
         self._said, self._steps, self._sums = time.monotonic(), 0, {}
         return scores
 
-    def check_identity_reaches_network(self) -> None:
-        """Print how strongly each loss pulls at the picture; raise if identity does not."""
-        trainer, bank = self.trainer, self.bank
-        batch, given = trainer.lesson(bank, triplets=True)
-        trainer.critics.eval()  # spectral norms are not to move: a resumed run repeats steps
-        with trainer._mixed():
-            out = trainer.swapper(given, batch.source).float()
-        out = out * batch.valid + batch.truth * (1 - batch.valid)
-        terms = trainer.terms(batch, out, bank, 1.0)
-        pulls = {
-            name: float(torch.autograd.grad(term, out, retain_graph=True)[0].norm())
-            for name, term in terms.items()
-        }
-        trainer.critics.train()
-        self.journal.note("pulls", {"step": trainer.step} | pulls)
-        first = next(iter(trainer.swapper.parameters()))
-        reached = torch.autograd.grad(terms["sface"], first)[0].norm()
-        if not float(reached) > 0:
-            raise RuntimeError("the identity loss has no gradient at the network's first layer")
+
+def check_identity_reaches_network(trainer: Trainer, bank: Bank, journal: Journal) -> None:
+    """Print how strongly each loss pulls at the picture; raise if identity does not."""
+    batch, given = trainer.lesson(bank, triplets=True)
+    trainer.critics.eval()  # spectral norms are not to move: a resumed run repeats steps
+    with trainer._mixed():
+        out = trainer.swapper(given, batch.source).float()
+    out = out * batch.valid + batch.truth * (1 - batch.valid)
+    terms = trainer.terms(batch, out, bank, 1.0)
+    pulls = {
+        name: float(torch.autograd.grad(term, out, retain_graph=True)[0].norm())
+        for name, term in terms.items()
+    }
+    trainer.critics.train()
+    journal.note("pulls", {"step": trainer.step} | pulls)
+    first = next(iter(trainer.swapper.parameters()))
+    reached = torch.autograd.grad(terms["sface"], first)[0].norm()
+    if not float(reached) > 0:
+        raise RuntimeError("the identity loss has no gradient at the network's first layer")
 
 
 def _training(
@@ -274,6 +275,9 @@ def _training(
         pack = packs.read_pack(path, size, device, limit=order.limit)
         parts.append(adults(pack, path, watchers.age, recipe))
         journal.say(f"{path.name}: {len(parts[-1])} of {len(pack)} are old enough")
+    if parts and not any(map(len, parts)):
+        advice = "See youngest in the recipe: it is meant to keep minors out."
+        raise TrainingError(order.data, "nobody in its packs is estimated old enough", advice)
     return packs.joined(parts)
 
 
