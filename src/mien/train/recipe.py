@@ -30,7 +30,7 @@ class Weights:
     look: float = 6.0
     """The same by what an age network sees in a face."""
 
-    reconstruction: float = 10.0
+    reconstruction: float = 20.0
     """L1 where the right answer is known, at several scales."""
 
     teacher: float = 20.0
@@ -42,14 +42,14 @@ class Weights:
     context: float = 4.0
     """L1 outside the face."""
 
-    features: float = 6.0
+    features: float = 10.0
     """Discriminator's features: the deep ones everywhere, all where the right answer is known."""
 
     adversarial: float = 1.0
-    mesh: float = 16.0
+    mesh: float = 32.0
     """Shape of eyes, brows and lips, in distances between the eyes."""
 
-    gaze: float = 1.0
+    gaze: float = 3.0
     """1 - correlation of brightness within the eyes: where the irises are."""
 
 
@@ -63,10 +63,10 @@ class Shares:
     same_late: float = 0.2
     """The same once there are."""
 
-    triplet: float = 0.2
+    triplet: float = 0.3
     """Rows whose target is a swap made by the averaged network, and whose label is the original."""
 
-    whole: float = 0.5
+    whole: float = 0.35
     """Targets that fill their crop with real picture."""
 
     small: float = 0.12
@@ -86,7 +86,7 @@ class Phases:
     adversarial: float = 0.08
     """The network begins to learn from them, fully after as long again."""
 
-    triplets: float = 0.45
+    triplets: float = 0.35
     decay: float = 0.5
     """The learning rate begins to fall."""
 
