@@ -60,7 +60,8 @@ class Bases:
     """float32 (n, 3) in [0, 1]."""
 
     seen: Tensor
-    """float32 (n, 2, M, M): 1 where something real hides the face; 1 where that is unknown."""
+    """float32 (n, 3, M, M): 1 where something real hides the face; 1 where that is not known, by
+    the picture's colours; and 1 where it is not, by what the network said when it was asked."""
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -84,7 +85,8 @@ class Bases:
             pictures = part.float().div_(255)
             mesh.append(mesher(pictures * 2 - 1))
             skin.append(skin_tone(pictures, mesh[-1]))
-            seen.append(hidden(pictures, mesh[-1], skin[-1]))
+            found = hidden(pictures, mesh[-1], skin[-1])
+            seen.append(torch.cat([found, torch.zeros_like(found[:, :1])], dim=1))
         quads = pack.quads * (2 / pack.pixels.shape[-1]) - 1
         return cls(pack.pixels, quads, torch.cat(mesh), torch.cat(skin), torch.cat(seen))
 
@@ -100,7 +102,7 @@ class Bases:
             covered = functional.interpolate(covered, (MAP, MAP), mode="area")
             face = (oval_depth(self.mesh[rows], MAP) > 0).float()
             doubt = (functional.max_pool2d(covered, 3, 1, 1) > 0.5).float() * face
-            self.seen[rows, 1:] = torch.maximum(self.seen[rows, 1:], doubt)
+            self.seen[rows, 2:] = doubt
             total, inside = total + float((covered * face).sum()), inside + float(face.sum())
         return total / max(1.0, inside)
 
@@ -156,7 +158,7 @@ def hidden(pictures: Tensor, mesh: Tensor, skin: Tensor) -> Tensor:
 
 
 def looked_up(bases: Bases, rows: Tensor, view: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return pictures (k, 3, size, size) in [0, 1] and maps (k, 2, size, size) seen by ``view``."""
+    """Return pictures (k, 3, size, size) in [0, 1] and maps (k, 3, size, size) seen by ``view``."""
     pictures = bases.pixels[rows].float().div_(255)
     pictures = looked(pictures, view, size, mode="bilinear", padding="border")
     seen = looked(bases.seen[rows], view, size, mode="bilinear", padding="border")

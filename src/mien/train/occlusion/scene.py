@@ -104,7 +104,7 @@ def scene(bases: Bases, rows: Tensor, kinds: Tensor, size: int, dice: Dice) -> B
     pictures, hides = covered(pictures, site, kinds)
     pictures = taken(pictures, dice)
     face = (depth > 0).float()
-    covers, unknown = (seen[:, :1] > 0.5).float(), (seen[:, 1:] > 0.3).float()
+    covers, unknown = (seen[:, :1] > 0.5).float(), (seen[:, 1:].amax(1, True) > 0.3).float()
     visible = face * (1 - hides) * (1 - covers)
     weight = torch.where(depth > 0, 1.0, torch.where(depth > -BAND, 0.0, OUTSIDE))
     weight = torch.where(covers * face > 0, REAL, weight) * (1 - unknown * face) * valid
