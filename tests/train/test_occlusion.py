@@ -201,8 +201,9 @@ def test_what_the_network_takes_for_hidden_on_bare_faces_counts_for_nothing(base
 def test_the_network_learns(bases):
     shape = OcclusionShape(size=SIZE, widths=(8, 8, 12, 12))
     learner = Learner(shape, Recipe(batch=8, warm_up=2, rate=5e-3), CPU)
-    losses = [float(learner.learn(learner.draw(bases), 0.2)) for _ in range(25)]
-    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+    batch = learner.draw(bases)
+    losses = [float(learner.learn(batch, 0.2)) for _ in range(30)]
+    assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
 
 
 def test_a_run_leaves_a_network_scores_and_a_picture(data, nets, tmp_path):
