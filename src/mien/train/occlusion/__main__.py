@@ -50,6 +50,8 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         weights = torch.load(given.state, map_location=device, weights_only=True)
         learner.network.load_state_dict(weights)
         learner.average.load_state_dict(weights)
+        share = bases.ask(learner.average, learner.size)
+        say(f"{share:.2%} of the bare faces are taken for hidden")
     seconds = None
     if given.minutes is not None:
         seconds = max(1.0, given.minutes * 60 - (time.monotonic() - began) - given.reserve)

@@ -31,6 +31,12 @@ MAP = 64
 SKIN = (50, 280, 101, 330, 205, 425, 36, 266, 117, 346)
 """Points of the mesh on the cheeks."""
 
+LIPS_INSIDE = (13, 14)
+"""The middles of the upper and the lower lip's inner rims."""
+
+OFTEN = 4.0
+"""How much more often than others faces with open mouths are drawn on."""
+
 HIDDEN, DOUBTED = 0.48, 0.75
 """Brightness, by the skin's, below which the brow is taken for hidden, and for doubtful."""
 
@@ -63,6 +69,9 @@ class Bases:
     """float32 (n, 3, M, M): 1 where something real hides the face; 1 where that is not known, by
     the picture's colours; and 1 where it is not, by what the network said when it was asked."""
 
+    share: Tensor
+    """float32 (n,): how often each is drawn on; open mouths are rare, and holes to a network."""
+
     def __len__(self) -> int:
         return len(self.pixels)
 
@@ -88,7 +97,10 @@ class Bases:
             found = hidden(pictures, mesh[-1], skin[-1])
             seen.append(torch.cat([found, torch.zeros_like(found[:, :1])], dim=1))
         quads = pack.quads * (2 / pack.pixels.shape[-1]) - 1
-        return cls(pack.pixels, quads, torch.cat(mesh), torch.cat(skin), torch.cat(seen))
+        meshes = torch.cat(mesh)
+        return cls(
+            pack.pixels, quads, meshes, torch.cat(skin), torch.cat(seen), 1 + OFTEN * opened(meshes)
+        )
 
     @torch.no_grad()
     def ask(self, network: Callable[[Tensor], Tensor], size: int) -> float:
@@ -110,6 +122,13 @@ class Bases:
 def oval_depth(mesh: Tensor, size: int) -> Tensor:
     """Return how deep places lie within the oval of faces, (n, 1, size, size)."""
     return distance_inside(mesh[:, OVAL], places(box(0, 0, 1, 1, mesh), size, size))
+
+
+def opened(mesh: Tensor) -> Tensor:
+    """Return how far mouths are open, (n,): 1 is a quarter of the distance between the eyes."""
+    lips = mesh[:, list(LIPS_INSIDE)]
+    gap = (lips[:, 0] - lips[:, 1]).square().sum(dim=1).sqrt()
+    return (gap / face_frame(mesh)[2] / 0.25).clamp(0, 1)
 
 
 def skin_tone(pictures: Tensor, mesh: Tensor) -> Tensor:

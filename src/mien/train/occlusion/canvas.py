@@ -43,6 +43,10 @@ class Dice:
         """Return whole numbers from 0 to ``count`` - 1."""
         return torch.randint(count, shape, generator=self._generator, device=self.device)
 
+    def rows(self, shares: Tensor, count: int) -> Tensor:
+        """Return ``count`` row numbers, each row as often as its share says."""
+        return torch.multinomial(shares, count, True, generator=self._generator)
+
     def cloud(self, rows: int, size: int, cells: int) -> Tensor:
         """Return smooth noise (rows, size, size), about 0 with a spread of about 1."""
         grid = self.normal(1.2, rows, 1, cells + 2, cells + 2)

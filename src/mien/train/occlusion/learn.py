@@ -78,7 +78,7 @@ class Learner:
     @torch.no_grad()
     def draw(self, bases: Bases) -> Batch:
         """Return a new batch."""
-        rows = self._dice.picks(len(bases), self.recipe.batch)
+        rows = self._dice.rows(bases.share, self.recipe.batch)
         kinds = chosen_kinds(self.recipe.batch, self._kinds)
         return scene(bases, rows, kinds, self.size, self._dice)
 

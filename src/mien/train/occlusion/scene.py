@@ -25,7 +25,7 @@ KINDS: Mapping[str, tuple[Callable[[Site], Layer], float]] = MappingProxyType(
     {
         "hair": (hair, 1.6),
         "strands": (strands, 0.5),
-        "spectacles": (spectacles, 1.6),
+        "spectacles": (spectacles, 2.2),
         "sunglasses": (sunglasses, 0.8),
         "mask": (mask, 0.7),
         "cloth": (cloth, 0.8),
@@ -111,8 +111,15 @@ def scene(bases: Bases, rows: Tensor, kinds: Tensor, size: int, dice: Dice) -> B
     visible = face * (1 - hides) * (1 - covers)
     weight = torch.where(depth > 0, 1.0, torch.where(depth > -BAND, 0.0, OUTSIDE))
     weight = torch.where(covers * face > 0, REAL, weight) * (1 - unknown * face) * valid
-    weight = torch.maximum(weight, (hides > 0.5).float())
+    weight = torch.maximum(weight, (hides > 0.5).float()) * (1 + about_features(site))
     return Batch(pictures * 2 - 1, visible, weight, hides, face)
+
+
+def about_features(site: Site) -> Tensor:
+    """Return 1 about eyes and mouth, 0 elsewhere, (n, 1, S, S): mistakes there are seen first."""
+    eyes = ((site.u.abs() - 0.5) / 0.38).square() + (site.v / 0.28).square() < 1
+    mouth = (site.u / 0.55).square() + ((site.v - 1.1) / 0.45).square() < 1
+    return (eyes | mouth)[:, None].float()
 
 
 def site_of(bases: Bases, rows: Tensor, view: Tensor, size: int, dice: Dice) -> Site:

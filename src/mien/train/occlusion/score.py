@@ -16,6 +16,10 @@ from mien.train.occlusion.canvas import Dice
 from mien.train.occlusion.scene import NAMES, Batch, scene
 
 ROWS = 32
+
+REACH = 0.08
+"""How far about a drawn thing its overlap is measured, by the crop's side."""
+
 Network = Callable[[Tensor], Tensor]
 
 
@@ -23,15 +27,18 @@ Network = Callable[[Tensor], Tensor]
 def overlap(network: Network, held: Bases, kind: str, size: int, *, seed: int = 7) -> float:
     """Return intersection over union of what is hidden, with one ``kind`` before each face.
 
-    Counted over all pixels within the faces' ovals where the answer is known, of all faces
-    together; the same seed draws the same things.
+    Counted over all pixels within the faces' ovals where the answer is known and that are within
+    REACH of what was drawn (farther away real hair hides faces too, unmarked; see
+    ``false_alarms``), of all faces together. The same seed draws the same things.
     """
+    reach = max(1, round(REACH * size))
     dice = Dice(seed, held.pixels.device)
     both = either = 0.0
     for part in torch.arange(len(held), device=held.pixels.device).split(ROWS):
         batch = scene(held, part, torch.full((len(part), 1), NAMES.index(kind)), size, dice)
         found, true = network(batch.pictures) < 0, batch.visible < 0.5
-        known = (batch.face > 0) & (batch.weight >= 1)
+        near = functional.max_pool2d(batch.hides, 2 * reach + 1, 1, reach) > 0.1
+        known = (batch.face > 0) & (batch.weight >= 1) & near
         both += float((found & true & known).sum())
         either += float(((found | true) & known).sum())
     return both / max(1.0, either)

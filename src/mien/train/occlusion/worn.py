@@ -61,7 +61,8 @@ def _glasses(site: Site, *, dark: bool) -> Layer:
     half_high = half_wide.mean(dim=1) * dice.between(0.55, 1.05, n)
     power, drop = spread(dice.between(2.0, 5.0, n)), dice.between(0.0, 0.14, n)
     slant = dice.normal(0.05, n)
-    thick = dice.between(0.010, 0.055, n) * (1.3 if dark else 1.0)
+    wire = dice.chance(0.45, n)  # thin metal, or plastic
+    thick = wire * dice.between(0.008, 0.020, n) + (1 - wire) * dice.between(0.020, 0.055, n)
     lenses, rims = [], []
     centres = torch.stack([left.mean(dim=1), right.mean(dim=1)], dim=1)
     centres = centres + torch.stack([torch.zeros_like(drop), drop], dim=1)[:, None]
