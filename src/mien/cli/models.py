@@ -29,10 +29,10 @@ def listing(context: typer.Context, models: Models = None, as_json: Json = False
         return
     wide = max(len(card.name) for card in cards)
     terms = max(len(card.licence) for card in cards)
-    print(f"{'name':<{wide}}  role      {'size':>8}  {'licence':<{terms}}  commercial  present")
+    print(f"{'name':<{wide}}  role       {'size':>8}  {'licence':<{terms}}  commercial  present")
     for card in cards:
         print(
-            f"{card.name:<{wide}}  {card.role:<8}  {card.size / 1e6:>5.1f} MB  "
+            f"{card.name:<{wide}}  {card.role:<9}  {card.size / 1e6:>5.1f} MB  "
             f"{card.licence:<{terms}}  {_yes(card.commercial):<10}  {_yes(card.present)}"
         )
 

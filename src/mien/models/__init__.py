@@ -6,6 +6,7 @@ from mien.models.contracts import (
     DetectorContract,
     EmbedderContract,
     MeshContract,
+    OcclusionContract,
     PixelFormat,
     SwapperContract,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "DetectorContract",
     "EmbedderContract",
     "MeshContract",
+    "OcclusionContract",
     "PixelFormat",
     "Role",
     "SwapperContract",

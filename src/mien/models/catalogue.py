@@ -25,10 +25,11 @@ from mien.models.contracts import (
     DetectorContract,
     EmbedderContract,
     MeshContract,
+    OcclusionContract,
     SwapperContract,
 )
 
-Role = Literal["detector", "mesh", "embedder", "swapper"]
+Role = Literal["detector", "mesh", "embedder", "swapper", "occlusion"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
@@ -37,6 +38,7 @@ CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
         "mesh": MeshContract,
         "embedder": EmbedderContract,
         "swapper": SwapperContract,
+        "occlusion": OcclusionContract,
     }
 )
 SHIPPED = Path(__file__).parent.parent / "weights"

@@ -178,4 +178,18 @@ class SwapperContract:
     """Name of the embedder whose embeddings it was trained with."""
 
 
-Contract = DetectorContract | MeshContract | EmbedderContract | SwapperContract
+@with_config(extra="forbid")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OcclusionContract:
+    """A network that says where an aligned face is seen, and where something is before it."""
+
+    input: str
+    pixels: PixelFormat
+    output: str
+    """Output with one logit a pixel, (N, 1, size, size): positive where the face is seen."""
+
+    size: int
+    template: str
+
+
+Contract = DetectorContract | MeshContract | EmbedderContract | SwapperContract | OcclusionContract

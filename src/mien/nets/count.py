@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mien.nets.occlusion import OcclusionNet
 from mien.nets.swapper import Swapper
 
 
@@ -15,7 +16,7 @@ def parameters(network: nn.Module) -> int:
     return sum(p.numel() for p in network.parameters())
 
 
-def macs(network: Swapper) -> int:
+def macs(network: Swapper | OcclusionNet) -> int:
     """Return the multiply-accumulates of one picture: convolutions and linear layers."""
     total = 0
 
@@ -28,11 +29,11 @@ def macs(network: Swapper) -> int:
     hooks = [module.register_forward_hook(add) for module in network.modules()]
     device = next(network.parameters()).device
     size = network.shape.size
+    inputs = [torch.zeros(1, 3, size, size, device=device)]
+    if isinstance(network, Swapper):
+        inputs.append(torch.zeros(1, network.shape.space, device=device))
     with torch.no_grad():
-        network(
-            torch.zeros(1, 3, size, size, device=device),
-            torch.zeros(1, network.shape.space, device=device),
-        )
+        network(*inputs)
     for hook in hooks:
         hook.remove()
     return total

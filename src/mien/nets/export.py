@@ -1,4 +1,4 @@
-"""A trained swapper as an ONNX file, with weights stored as int8.
+"""A trained network as an ONNX file, with weights stored as int8.
 
 The weights of large layers are stored as one int8 a value and one float scale an output channel,
 with a Cast and a Mul that the runtime folds when it loads the file: a quarter of the bytes, float
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mien.nets.occlusion import OcclusionNet
 from mien.nets.swapper import Swapper
 
 if TYPE_CHECKING:
@@ -26,29 +27,33 @@ SMALL = 2048
 """Tensors with fewer values stay float."""
 
 
-def to_onnx(swapper: Swapper) -> ModelProto:
-    """Return ``swapper`` as an ONNX model with inputs ``target`` and ``source`` of any batch size.
+def to_onnx(network: Swapper | OcclusionNet) -> ModelProto:
+    """Return ``network`` as an ONNX model of any batch size.
 
-    The output is called ``output``. The network is taken in float32 and on the CPU.
+    A swapper's inputs are ``target`` and ``source``, its output is ``output``; an occlusion
+    network's are ``crop`` and ``logit``. The network is taken in float32 and on the CPU.
     """
     import onnx
 
-    shape = swapper.shape
-    dummy = (torch.zeros(2, 3, shape.size, shape.size), torch.zeros(2, shape.space))
-    names = ["target", "source"]
+    size = network.shape.size
+    dummy: tuple[torch.Tensor, ...] = (torch.zeros(2, 3, size, size),)
+    names, output = ["crop"], "logit"
+    if isinstance(network, Swapper):
+        dummy = (*dummy, torch.zeros(2, network.shape.space))
+        names, output = ["target", "source"], "output"
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         # the newer exporter needs packages of its own and writes the same operators
         warnings.simplefilter("ignore")
-        path = Path(folder) / "swapper.onnx"
+        path = Path(folder) / "network.onnx"
         torch.onnx.export(
-            swapper.float().cpu().eval(),
+            network.float().cpu().eval(),
             dummy,
             path,
             dynamo=False,
             opset_version=OPSET,
             input_names=names,
-            output_names=["output"],
-            dynamic_axes={name: {0: "N"} for name in [*names, "output"]},
+            output_names=[output],
+            dynamic_axes={name: {0: "N"} for name in [*names, output]},
         )
         model = onnx.load(path)
     onnx.checker.check_model(model)
@@ -101,9 +106,9 @@ def quantise(
     return np.rint(weight / scale).clip(-127, 127).astype(np.int8), scale
 
 
-def export(swapper: Swapper, path: str | Path, *, int8: bool = True) -> int:
-    """Write ``swapper`` to ``path`` and return the file's size in bytes."""
-    model = to_onnx(swapper)
+def export(network: Swapper | OcclusionNet, path: str | Path, *, int8: bool = True) -> int:
+    """Write ``network`` to ``path`` and return the file's size in bytes."""
+    model = to_onnx(network)
     if int8:
         store_as_int8(model)
     content: bytes = model.SerializeToString()

@@ -17,6 +17,7 @@ from mien.stages.align import align
 from mien.stages.color import match_color, through_table
 from mien.stages.embed import Embedder, distances, mix
 from mien.stages.mask import face_mask
+from mien.stages.occlude import Occlusion
 from mien.stages.poisson import poisson_blend
 from mien.stages.swap import FaceSwap
 from mien.types import Crops, Faces, Fault, Frame, Layers, Swapped
@@ -35,11 +36,13 @@ class Pipeline:
         *,
         blend: Blend = "alpha",
         color_match: bool = True,
+        occlusion: Occlusion | None = None,
     ) -> None:
         if blend not in get_args(Blend):
             raise InvalidOption("blend", blend, get_args(Blend))
         self.finder, self.embedder, self.swap = finder, embedder, swap
         self.blend, self.color_match = blend, color_match
+        self.occlusion = occlusion
 
     def __call__(self, frame: Frame, cast: Cast, *, strength: float = 1.0) -> Swapped:
         """Swap the faces of ``frame`` as ``cast``, in place: its pixels change.
@@ -107,6 +110,8 @@ class Pipeline:
         with watch("mask"):
             assert targets.mesh is not None  # the finder places it
             mask = face_mask(apply(crops.matrices, targets.mesh[..., :2]), crops.size)
+            if self.occlusion is not None:
+                mask = self.occlusion(crops, mask)
         with watch("blend"):
             if self.color_match:
                 patch = match_color(patch, crops.pixels, mask)

@@ -188,7 +188,7 @@ def write_pack(
     offsets = [0]
     with Path(f"{path}.bin").open("wb") as file:
         for picture in pictures:
-            content = webp_encode(np.ascontiguousarray(picture), quality)
+            content = webp_encode(np.ascontiguousarray(picture), quality, lossless=False)
             offsets.append(offsets[-1] + file.write(content))
     count = len(offsets) - 1
     np.save(f"{path}.off.npy", np.asarray(offsets, dtype=np.int64))

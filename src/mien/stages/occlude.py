@@ -1,0 +1,102 @@
+"""Occlusion: what is before a face stays before it.
+
+Hands, microphones, hair, the rims of spectacles and whatever else lies between the camera and the
+face are cut out of the blend's mask. Lenses that a face is seen through are not: below them it is
+swapped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mien.engines import Engine, numbers_fault, run_guarded
+from mien.errors import TemplateMismatch
+from mien.models import OcclusionContract
+from mien.types import Crops
+
+log = logging.getLogger(__name__)
+
+SURE = (0.25, 0.75)
+"""Probability that the face is seen below which it is not swapped at all, and above which it is."""
+
+SOFT = 3
+"""Width of the square, in the network's pixels, over which edges are softened."""
+
+Steady = Callable[[Tensor], Tensor]
+"""Takes the probabilities (K, s, s) of a frame's faces and returns them steadied over their tracks.
+
+Who calls for it keeps what the tracks need; rows are in the order of the crops."""
+
+
+class Occlusion:
+    """Runs an occlusion network on aligned crops."""
+
+    def __init__(self, engine: Engine, contract: OcclusionContract) -> None:
+        self.engine, self.contract = engine, contract
+
+    def __call__(self, crops: Crops, masks: Tensor, *, steady: Steady | None = None) -> Tensor:
+        """Return ``masks``, float32 (K, S, S), without what is before the faces of ``crops``.
+
+        ``crops`` are the faces as they were before the swap. Where a face is surely seen, its mask
+        is as it was, bit for bit. Raises TemplateMismatch when the crops were aligned for another
+        network.
+        """
+        return masks * self.seen(crops, masks.shape[-1], steady=steady)
+
+    def seen(self, crops: Crops, size: int, *, steady: Steady | None = None) -> Tensor:
+        """Return how far faces are seen, float32 (K, size, size) in [0, 1], with soft edges.
+
+        A face of which the network made nothing usable counts as seen, and is logged.
+        """
+        found = self.probabilities(crops)
+        if steady is not None:
+            found = steady(found)
+        low, high = SURE
+        share = ((found[:, None] - low) / (high - low)).clamp(0, 1)
+        share = share * share * (3 - 2 * share)
+        share = functional.avg_pool2d(
+            share, SOFT, stride=1, padding=SOFT // 2, count_include_pad=False
+        )
+        return _resized(share, size)[:, 0].clamp(0, 1)
+
+    def probabilities(self, crops: Crops) -> Tensor:
+        """Return how probably pixels show the face, float32 (K, s, s), s the network's side."""
+        contract = self.contract
+        if crops.template != contract.template:
+            raise TemplateMismatch(expected=contract.template, found=crops.template)
+        side, count = contract.size, len(crops.pixels)
+        if not count:
+            return crops.pixels.new_zeros(0, side, side)
+        logits, faults = run_guarded(
+            self.engine,
+            {contract.input: contract.pixels.encode(_resized(crops.pixels, side))},
+            output=contract.output,
+            check=partial(numbers_fault, shape=(1, side, side)),
+        )
+        for fault in sorted({fault for fault in faults if fault}):
+            log.warning(
+                "%s returned %s: nothing is kept before the face.", self.engine.model, fault
+            )
+        found = crops.pixels.new_ones(count, side, side)
+        if logits is not None:
+            good = [i for i, fault in enumerate(faults) if not fault]
+            found[good] = torch.sigmoid(logits[good, 0].float())
+        return found
+
+
+def _resized(pictures: Tensor, size: int) -> Tensor:
+    """Return pictures (K, C, S, S) at ``size``, averaged when they shrink."""
+    side = pictures.shape[-1]
+    if side == size:
+        return pictures
+    if side % size == 0:
+        return functional.avg_pool2d(pictures, side // size)
+    return functional.interpolate(
+        pictures, (size, size), mode="bilinear", align_corners=False, antialias=side > size
+    )
