@@ -36,12 +36,12 @@ def test_ages_are_the_expected_years(looker):
 def test_the_young_are_left_out_by_what_is_known_of_the_pack(looker):
     pack = pack_of([0, 50, 60, 255])
     ages = estimated_ages(pack.pixels, looker)
-    recipe = Recipe(youngest=float(ages[2]) + 1, youngest_labelled=float(ages[1]) + 1)
-    kept = adults(pack, Path("faces_256"), looker, recipe)
+    limits = {"youngest": float(ages[2]) + 1, "labelled": float(ages[1]) + 1}
+    kept = adults(pack, Path("faces_256"), looker, **limits)
     assert kept.people.tolist() == [3]
     assert kept.pixels.shape == (1, 3, 64, 64)
     assert len(kept.quads) == len(kept.native) == 1
-    labelled = adults(pack, Path("some_adults_256"), looker, recipe)
+    labelled = adults(pack, Path("some_adults_256"), looker, **limits)
     assert labelled.people.tolist() == [2, 3]
 
 

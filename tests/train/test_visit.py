@@ -34,9 +34,9 @@ def test_a_step_draws_the_same_rows_whenever_it_is_taken(bank):
     first, again, other = (bank.draw(step, triplets=True) for step in (5, 5, 6))
     assert torch.equal(first.truth, again.truth)
     assert not torch.equal(first.truth, other.truth)
-    assert (first.same, first.triplets, first.labelled) == (1, 1, 2)
+    assert (first.same, first.triplets, first.labelled) == (1, 2, 3)
     assert first.truth.shape == (6, 3, 64, 64)
-    assert len(first.other) == 1
+    assert len(first.other) == 2
 
 
 def test_padding_of_cut_pictures_is_marked(bank):

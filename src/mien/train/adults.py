@@ -9,7 +9,9 @@ from torch import Tensor
 
 from mien.train.faces import Looker
 from mien.train.packs import Pack
-from mien.train.recipe import Recipe
+
+YOUNGEST, YOUNGEST_LABELLED = 33.0, 24.0
+"""Least estimated age, in years, of people to learn from; and where labels say they are adults."""
 
 LABELLED = "adults"
 """A pack with this in its name is of people whose age is known from labels to be 18 at least."""
@@ -18,14 +20,21 @@ LOOKED_AT = 128
 """Pictures at a time."""
 
 
-def adults(pack: Pack, path: Path, looker: Looker, recipe: Recipe) -> Pack:
+def adults(
+    pack: Pack,
+    path: Path,
+    looker: Looker,
+    *,
+    youngest: float = YOUNGEST,
+    labelled: float = YOUNGEST_LABELLED,
+) -> Pack:
     """Return the pictures of ``pack`` whose people are estimated old enough.
 
-    How old that is depends on whether the pack at ``path`` is labelled: see the recipe. The
-    estimate alone lets children through at 24 years: among FFHQ's pictures of 28 to 30 estimated
+    How old that is depends on whether the pack at ``path`` is labelled. The estimate alone lets
+    children through at 24 years: among FFHQ's pictures of 28 to 30 estimated
     years every sixth showed one, and hardly any from 30 on.
     """
-    least = recipe.youngest_labelled if LABELLED in path.name else recipe.youngest
+    least = labelled if LABELLED in path.name else youngest
     return pack[estimated_ages(pack.pixels, looker) >= least]
 
 

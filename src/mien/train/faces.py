@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -133,6 +134,9 @@ class Mesher(Watcher):
         return (mesh * (2 / MESH_SIZE) - 1) * ZOOM
 
 
+Some = TypeVar("Some", bound=Watcher)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Watchers:
     """The frozen networks of a training run."""
@@ -156,41 +160,67 @@ class Watchers:
 
         Each is NAME.pt or NAME.onnx in ``folder``.
         """
-        found = {p.stem: p for suffix in ("onnx", "pt") for p in folder.glob(f"*.{suffix}")}
-
-        def net(name: str, outputs: tuple[str, ...] = ()) -> FrozenNet:
-            if name not in found:
-                advice = f"Training needs {name}.onnx or {name}.pt there: see docs/training.md."
-                raise TrainingError(folder, f"it has no network {name}", advice)
-            try:
-                graph = Graph.read(found[name])
-                frozen = FrozenNet(graph.until(*outputs) if outputs else graph)
-            except ValueError as error:  # of an operator or output that is not known
-                raise TrainingError(found[name], str(error), AGAIN) from error
-            except Exception as error:  # readers' own errors share no base
-                reason = f"no network could be read ({type(error).__name__})"
-                raise TrainingError(found[name], reason, AGAIN) from error
-            return frozen.eval().to(device).requires_grad_(False)
 
         def symmetric(name: str) -> Embedder | None:
-            return Embedder(net(name), mean=0.0, gain=1.0) if name in found else None
+            if not _found(folder, name):
+                return None
+            return Embedder(frozen_net(folder, name, device), mean=0.0, gain=1.0)
 
         watchers = cls(
-            sface=Embedder(net("sface"), mean=-1.0, gain=127.5),
+            sface=Embedder(frozen_net(folder, "sface", device), mean=-1.0, gain=127.5),
             feature=symmetric("feature"),
-            age=Looker(net("age", AGE_OUTPUTS), mean=-1.0, gain=127.5).to(device),
-            mesh=Mesher(net("facemesh"), mean=-1.0, gain=0.5),
+            age=read_looker(folder, device),
+            mesh=read_mesher(folder, device),
             judge=symmetric("judge"),
         )
-        for name in ("sface", "facemesh", "age", "feature", "judge"):
-            watcher = watchers.mesh if name == "facemesh" else getattr(watchers, name)
+        for name in ("sface", "feature", "judge"):
+            watcher = getattr(watchers, name)
             if watcher is not None:
-                _try(watcher, found[name], device)
+                _try(watcher, _found(folder, name)[0], device)
         return watchers
 
 
-def _try(watcher: Watcher, path: Path, device: torch.device) -> None:
-    """Raise TrainingError unless a network takes and returns what its name says."""
+def read_looker(folder: Path, device: torch.device) -> Looker:
+    """Read the network ``age`` in ``folder``. Raises TrainingError."""
+    looker = Looker(frozen_net(folder, "age", device, AGE_OUTPUTS), mean=-1.0, gain=127.5)
+    return _try(looker.to(device), _found(folder, "age")[0], device)
+
+
+def read_mesher(folder: Path, device: torch.device) -> Mesher:
+    """Read the network ``facemesh`` in ``folder``. Raises TrainingError."""
+    mesher = Mesher(frozen_net(folder, "facemesh", device), mean=-1.0, gain=0.5)
+    return _try(mesher, _found(folder, "facemesh")[0], device)
+
+
+def frozen_net(
+    folder: Path, name: str, device: torch.device, outputs: tuple[str, ...] = ()
+) -> FrozenNet:
+    """Read NAME.pt or NAME.onnx in ``folder``; ``outputs`` are wanted instead of its own.
+
+    Raises TrainingError if there is none, or it cannot be read.
+    """
+    found = _found(folder, name)
+    if not found:
+        advice = f"Training needs {name}.onnx or {name}.pt there: see docs/training.md."
+        raise TrainingError(folder, f"it has no network {name}", advice)
+    try:
+        graph = Graph.read(found[0])
+        frozen = FrozenNet(graph.until(*outputs) if outputs else graph)
+    except ValueError as error:  # of an operator or output that is not known
+        raise TrainingError(found[0], str(error), AGAIN) from error
+    except Exception as error:  # readers' own errors share no base
+        reason = f"no network could be read ({type(error).__name__})"
+        raise TrainingError(found[0], reason, AGAIN) from error
+    return frozen.eval().to(device).requires_grad_(False)
+
+
+def _found(folder: Path, name: str) -> list[Path]:
+    paths = [folder / f"{name}.{suffix}" for suffix in ("pt", "onnx")]
+    return [path for path in paths if path.exists()]
+
+
+def _try(watcher: Some, path: Path, device: torch.device) -> Some:
+    """Return a network; raise TrainingError unless it takes and returns what its name says."""
     try:
         with torch.no_grad():
             made = watcher(torch.zeros(2, 3, 128, 128, device=device))
@@ -199,6 +229,7 @@ def _try(watcher: Watcher, path: Path, device: torch.device) -> None:
         raise TrainingError(path, f"it cannot be run on faces ({why})", AGAIN) from error
     if len(made) != 2 or (path.stem == "sface" and made.shape[1] != SPACE):
         raise TrainingError(path, f"it returns {tuple(made.shape)} for two faces", AGAIN)
+    return watcher
 
 
 def face_mask(mesh: Tensor, size: int, *, soft: float = 0.04) -> Tensor:

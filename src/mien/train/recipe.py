@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mien.nets.swapper import LITE, MIEN_256, SwapperShape
+from mien.train.adults import YOUNGEST, YOUNGEST_LABELLED
 
 SHAPES = {"mien-256": MIEN_256, "mien-lite": LITE}
 """The networks of which a recipe names one."""
@@ -122,10 +123,10 @@ class Recipe:
     width: int = 48
     """Channels of the discriminators' first layer."""
 
-    youngest: float = 33.0
+    youngest: float = YOUNGEST
     """Least estimated age, in years, of people to learn from."""
 
-    youngest_labelled: float = 24.0
+    youngest_labelled: float = YOUNGEST_LABELLED
     """The same where labels say that they are adults."""
 
     balance: float = 0.5

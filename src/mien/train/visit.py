@@ -273,7 +273,8 @@ def _training(
         if path.name.startswith(HELD_OUT):
             continue
         pack = packs.read_pack(path, size, device, limit=order.limit)
-        parts.append(adults(pack, path, watchers.age, recipe))
+        limits = {"youngest": recipe.youngest, "labelled": recipe.youngest_labelled}
+        parts.append(adults(pack, path, watchers.age, **limits))
         journal.say(f"{path.name}: {len(parts[-1])} of {len(pack)} are old enough")
     if parts and not any(map(len, parts)):
         advice = "See youngest in the recipe: it is meant to keep minors out."

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.nets.frozen import FrozenNet
-from mien.train.faces import LEFT_BROW, OVAL, RIGHT_BROW, Mesher
+from mien.train.adults import adults
+from mien.train.faces import LEFT_BROW, OVAL, RIGHT_BROW, read_looker, read_mesher
 from mien.train.geometry import box, distance_inside, looked, places
 from mien.train.occlusion.canvas import eye_corners
-from mien.train.packs import Pack, read_packs
+from mien.train.packs import Pack, joined, read_pack
 
 STORED = 160
 """Side at which pictures are kept: views of the crop's 128 pixels enlarge them little."""
@@ -79,11 +79,15 @@ class Bases:
     def read(
         cls, paths: Iterable[Path], nets: Path, device: torch.device, *, limit: int | None = None
     ) -> Bases:
-        """Read packs; ``nets`` holds ``facemesh.onnx`` or ``.pt``."""
-        net = nets / "facemesh.pt"
-        frozen = FrozenNet.read(net if net.exists() else nets / "facemesh.onnx")
-        mesher = Mesher(frozen.to(device), mean=-1.0, gain=0.5)
-        return cls.of(read_packs(paths, STORED, device, limit=limit), mesher)
+        """Read packs without the young; ``nets`` holds ``facemesh`` and ``age``.
+
+        Raises TrainingError.
+        """
+        mesher, looker = read_mesher(nets, device), read_looker(nets, device)
+        parts = [
+            adults(read_pack(path, STORED, device, limit=limit), path, looker) for path in paths
+        ]
+        return cls.of(joined(parts), mesher)
 
     @classmethod
     @torch.no_grad()
