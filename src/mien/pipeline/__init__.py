@@ -3,8 +3,9 @@
 from mien.pipeline.cache import EmbeddingCache
 from mien.pipeline.casting import Cast, assign, in_order
 from mien.pipeline.finder import FaceFinder
-from mien.pipeline.frame import Blend, Pipeline
+from mien.pipeline.frame import Pipeline
 from mien.pipeline.identify import Identifier
+from mien.pipeline.patch import Blend
 from mien.pipeline.stopwatch import Stopwatch
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mien.geometry import apply, cut, invert, scales
+from mien.geometry import apply, cut, intersection_over_smaller, invert, scales
 from mien.pipeline.stopwatch import Stopwatch
-from mien.stages.detect import Detector, intersection_over_smaller, suppress
+from mien.stages.detect import Detector, suppress
 from mien.stages.landmark import Landmarker
 from mien.types import Faces
 
