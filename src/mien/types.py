@@ -7,7 +7,7 @@ OpenCV's warps; :mod:`mien.geometry` keeps it through every change of size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -141,6 +141,19 @@ class Faces(_Shown):
         """float32 (K,): roll in degrees, -180 to 180; 0 upright, positive turned clockwise."""
         across = self.points[:, 1] - self.points[:, 0]
         return torch.rad2deg(torch.atan2(across[:, 1], across[:, 0]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Faces], device: torch.device | str = "cpu") -> Faces:
+        """Return the faces of all ``parts``; those without faces, and so without mesh, drop out."""
+        parts = [part for part in parts if len(part)] or [*parts[:1], cls.none(device)][:1]
+        meshes = [part.mesh for part in parts if part.mesh is not None]
+        return cls(
+            boxes=torch.cat([part.boxes for part in parts]),
+            points=torch.cat([part.points for part in parts]),
+            scores=torch.cat([part.scores for part in parts]),
+            ids=torch.cat([part.ids for part in parts]),
+            mesh=torch.cat(meshes) if meshes else None,
+        )
 
     @classmethod
     def none(cls, device: torch.device | str = "cpu") -> Faces:
