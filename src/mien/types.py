@@ -250,6 +250,29 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """What was wrong with one face for a part of a clip, and what was done about it."""
+
+    track: int
+    """The face's id."""
+
+    reason: str
+    """'lost', 'covered', 'profile', 'outside', 'unsure' or 'rejected'; see mien.pipeline.policy."""
+
+    action: str
+    """'hold', 'fade' or 'leave'."""
+
+    start: Fraction
+    """Time, in seconds, of the first frame of which this is true."""
+
+    end: Fraction
+    """Time of the last such frame."""
+
+    frames: int
+    """How many they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Swapped:
     """What the pipeline did to one frame."""
 
@@ -257,7 +280,9 @@ class Swapped:
     """The frame that came in, its pixels changed."""
 
     faces: Faces
-    """Every face that was found, in the order that was asked for."""
+    """Every face that was found, in the order that was asked for.
+
+    In a clip, behind them, with score 0, faces that are lost for the moment and carried along."""
 
     chosen: tuple[int, ...] = ()
     """Indices into ``faces`` of those that were swapped, in the order in which they were laid."""
@@ -275,6 +300,9 @@ class Swapped:
 
     layers: Layers | None = None
     """What was laid over the frame; None if nothing was."""
+
+    opacities: tuple[float, ...] = ()
+    """How opaque each of ``chosen`` was laid, 0 to 1, where its mask is 1; empty for a picture."""
 
     timings: Mapping[str, float] = field(default_factory=dict)
     """Seconds spent by stage name, in the order in which the stages ran."""

@@ -1,20 +1,25 @@
-"""The stages, composed: finding faces, knowing people, swapping a frame."""
+"""The stages, composed: finding faces, knowing people, swapping pictures and clips."""
 
 from mien.pipeline.cache import EmbeddingCache
 from mien.pipeline.casting import Cast, assign, in_order
+from mien.pipeline.clip import ClipPipeline
 from mien.pipeline.finder import FaceFinder
 from mien.pipeline.frame import Pipeline
 from mien.pipeline.identify import Identifier
 from mien.pipeline.patch import Blend
+from mien.pipeline.policy import Action, Policy
 from mien.pipeline.stopwatch import Stopwatch
 
 __all__ = [
+    "Action",
     "Blend",
     "Cast",
+    "ClipPipeline",
     "EmbeddingCache",
     "FaceFinder",
     "Identifier",
     "Pipeline",
+    "Policy",
     "Stopwatch",
     "assign",
     "in_order",

@@ -5,6 +5,7 @@ Nothing here depends on another frame, so any thread may do it, for any frame, i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -47,6 +48,16 @@ class Patches:
     def __getitem__(self, rows: list[int]) -> Patches:
         """Return the patches of these numbers."""
         return Patches(self.pixels[rows], self.masks[rows], self.matrices[rows], self.areas[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Patches]) -> Patches:
+        """Return all ``parts``, at least one, one after another."""
+        return cls(
+            torch.cat([part.pixels for part in parts]),
+            torch.cat([part.masks for part in parts]),
+            torch.cat([part.matrices for part in parts]),
+            torch.cat([part.areas for part in parts]),
+        )
 
 
 class PatchMaker:

@@ -34,7 +34,7 @@ LOOK_AGAIN = Fraction(1, 10)
 PAUSE = 1
 """Seconds without a frame that are as good as a cut."""
 
-FIRST, OFTEN, SELDOM = 4, Fraction(1, 5), Fraction(2)
+FIRST, OFTEN, SELDOM = 5, Fraction(1, 5), Fraction(2)
 """A face is embedded FIRST times, every OFTEN seconds, and then every SELDOM seconds."""
 
 TURNED = 35.0
