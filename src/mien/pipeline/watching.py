@@ -145,10 +145,12 @@ class Watcher:
         assert frame.time is not None
         self._looked = frame.time
         found = self.finder(frame.view, largest_only=self.largest_only, watch=watch)
-        with watch("landmark"):
-            presence = self.finder.landmarker(frame.view, found)[1] if len(found) else found.scores
-        with watch("track"):
-            self._tracker.match(found, presence)
+
+        def presence(faces: Faces) -> Tensor:
+            with watch("landmark"):
+                return self.finder.landmarker(frame.view, faces)[1]
+
+        self._tracker.match(found, presence)
 
     def _learn(self, frame: Frame, watch: Stopwatch) -> None:
         """Embed those faces about which there is something to learn, and settle who they are."""

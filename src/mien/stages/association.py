@@ -93,15 +93,15 @@ def apart(expected: Faces, found: Faces) -> tuple[float, float]:
     return 2 * way / (one + other), abs(log(other / one))
 
 
-def nearest(missing: list[Track], faces: list[Faces], time: Fraction) -> list[tuple[int, int]]:
+def nearest(missing: list[Track], faces: Faces, time: Fraction) -> list[tuple[int, int]]:
     """Return pairs of a lost track and a face, as near as can be on the whole."""
-    if not missing or not faces:
+    if not missing or not len(faces):
         return []
     cost = np.zeros((len(missing), len(faces)))
     for row, track in enumerate(missing):
         reach = REACH + WANDER * float(time - track.seen)
-        for column, face in enumerate(faces):
-            way, growth = apart(track.at(time), face)
+        for column in range(len(faces)):
+            way, growth = apart(track.at(time), faces[column])
             if way <= reach and growth <= 2 * GROWTH:
                 cost[row, column] = way / reach + growth - WORTH
     _, columns, _ = lap.lapjv(cost, extend_cost=True)

@@ -120,7 +120,7 @@ def _step(motion: _Motion, measured: Tensor, time: Fraction) -> _Motion:
     share = gains(torch.stack([way, way, *off[2:].abs()]), POSE_BAND, 1 - exp(-gap / POSE_CALM))
     pose = expected + share * off
     # what is as small as the noise says little about the velocity
-    velocity = motion.velocity + (1 - exp(-gap / INERTIA)) * share.square() * off / gap
+    velocity = motion.velocity + (1 - exp(-gap / INERTIA)) * share * off / gap
     unposed = apply(invert(matrix), measured[:, :2]) - motion.first
     change = torch.cat([unposed, measured[:, 2:] / size], dim=1) - motion.shape
     share = gains(change.norm(dim=1, keepdim=True), SHAPE_BAND, 1 - exp(-gap / SHAPE_CALM))

@@ -9,6 +9,7 @@ that any rate of frames will do, also one that varies.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from math import exp
@@ -109,10 +110,11 @@ class Tracker:
                 self._move(by_id[number], face, logit)
         return len(self.seen) == len(located)
 
-    def match(self, found: Faces, presence: Tensor) -> None:
-        """Take what a detector ``found`` in the present frame, and how present each face is.
+    def match(self, found: Faces, presence: Callable[[Faces], Tensor]) -> None:
+        """Take what a detector ``found`` in the present frame.
 
-        Faces of tracks in sight are confirmed. Others are tracks that were lost, or new ones.
+        Faces of tracks in sight are confirmed. Others are tracks that were lost, or new ones; of
+        these ``presence`` is asked for the logits (K,) that there is a face.
         """
         assert self.time is not None
         seen, fresh = self.seen, list(range(len(found)))
@@ -130,15 +132,19 @@ class Tracker:
                 track.face = replace(track.face, scores=torch.zeros_like(track.face.scores))
                 if float(self.time - track.confirmed) > UNCONFIRMED:
                     self.tracks.remove(track)
-        missing = self.lost
-        for row, column in nearest(missing, [found[i] for i in fresh], self.time):
-            i = fresh[column]
-            self._move(missing[row], found[i], float(presence[i]))
-            missing[row].confirmed, missing[row].doubtful = self.time, True
-            fresh[column] = -1
-        for i in fresh:
-            if i >= 0:
-                self._begin(found[i], float(presence[i]))
+        if not fresh:
+            return
+        others, missing = found[fresh], self.lost
+        logits = presence(others).tolist()
+        columns = {c: r for r, c in nearest(missing, others, self.time)}
+        waited_for = len(columns) < len(missing)
+        for i, logit in enumerate(logits):
+            if i in columns:
+                track = missing[columns[i]]
+                self._move(track, others[i], logit)
+                track.confirmed, track.doubtful = self.time, True
+            else:
+                self._begin(others[i], logit, doubtful=waited_for)
 
     def doubt(self) -> None:
         """Make all tracks doubtful: the whole frame has changed."""
@@ -178,10 +184,9 @@ class Tracker:
         self._next += 1
         return self._next - 1
 
-    def _begin(self, face: Faces, presence: float) -> None:
+    def _begin(self, face: Faces, presence: float, *, doubtful: bool) -> None:
         assert self.time is not None
         number = self._number()
-        doubtful = any(track.person.count for track in self.lost)
         face = replace(face, ids=torch.full_like(face.ids, number))
         self.tracks.append(
             Track(number, Likeness(), face, self.time, presence, self.time, doubtful=doubtful)
