@@ -23,7 +23,7 @@ from mien.pipeline.fading import Fader, Wish
 from mien.pipeline.following import Follower, Roles
 from mien.pipeline.frame import Pipeline, largest_only, wanted
 from mien.pipeline.patch import Patches, lay
-from mien.pipeline.policy import Inspector, Log, Policy, Reason
+from mien.pipeline.policy import Inspector, Log, Policy, Reason, exact
 from mien.pipeline.stopwatch import Stopwatch
 from mien.pipeline.watching import LOOK, Sight, Watcher
 from mien.types import Event, Faces, Fault, Frame, Swapped
@@ -217,7 +217,7 @@ class ClipPipeline:
         since = self._bad.get(number)
         if since is None:
             return True
-        return self.policy.action == "fade" and time - since <= self.policy.fade
+        return self.policy.action == "fade" and time - since <= exact(self.policy.fade)
 
 
 def _with_unseen(distances: Tensor | None, count: int) -> Tensor | None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mien.geometry import fit_similarity, template
 from mien.pipeline.patch import Patches
-from mien.pipeline.policy import Policy
+from mien.pipeline.policy import Policy, exact
 from mien.stages.align import Aligned
 from mien.stages.mask import smooth_step
 from mien.types import Faces
@@ -98,7 +98,7 @@ class Fader:
             shown.level = min(1.0, shown.level + step)
             return
         shown.bad = time if shown.bad is None else shown.bad
-        held = self.policy.action == "hold" and time - shown.bad <= self.policy.hold
+        held = self.policy.action == "hold" and time - shown.bad <= exact(self.policy.hold)
         if self.policy.action == "leave":
             shown.level = 0.0
         elif not held:

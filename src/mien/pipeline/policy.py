@@ -76,6 +76,11 @@ class Policy:
             )
 
 
+def exact(seconds: float | Fraction) -> Fraction:
+    """Return what was meant by ``seconds``: 0.2 is a fifth, so that the frame then is not late."""
+    return Fraction(seconds).limit_denominator(1_000_000)
+
+
 class Inspector:
     """Says of each face of one clip whether it is bad; what was bad must become clearly good."""
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mien.errors import InvalidOption
 from mien.pipeline.finder import FaceFinder
+from mien.pipeline.policy import exact
 from mien.pipeline.stopwatch import Stopwatch
 from mien.stages.align import align
 from mien.stages.association import Track
@@ -87,7 +88,7 @@ class Watcher:
         if not 0 <= look <= PAUSE:
             raise InvalidOption("look", look, f"0 to {PAUSE} seconds")
         self.finder, self.embedder = finder, embedder
-        self.look, self.largest_only = look, largest_only
+        self.look, self.largest_only = exact(look), largest_only
         self._cuts, self._tracker = CutFinder(), Tracker()
         self._steady = Steady() if smooth else None
         self._looked = Fraction(0)
