@@ -83,8 +83,19 @@ def test_a_cut_makes_everybody_new(watch, head):
 def test_somebody_else_in_the_same_place_is_somebody_new(watch, head):
     one = head("ben", lambda t: Place(200, 120) if t < 0.2 else None)
     other = head("mei", lambda t: Place(200, 120) if t >= 0.2 else None)
-    sights = watch([one, other], times(0.6, 20))
-    assert [sight.faces.ids.tolist() for sight in sights[:4]] == [[0]] * 4
+    sights = watch([one, other], times(0.4, 20), look=1)
+    assert [sight.faces.ids.tolist() for sight in sights] == [[0]] * 4 + [[1]] * 4
+    assert not any(sight.fresh for sight in sights[1:])
+
+
+def test_one_who_becomes_somebody_else_slowly_is_somebody_new_in_the_end(watch, head):
+    def appears(t):
+        return Place(200, 120, opacity=min(1.0, max(0.0, t - 0.2) / 0.6))
+
+    one, other = head("ben", lambda t: Place(200, 120)), head("mei", appears)
+    sights = watch([one, other], times(1.5, 20))
+    assert sights[0].faces.ids.tolist() == [0]
+    assert all(len(sight.faces) == 1 for sight in sights)
     assert sights[-1].faces.ids.tolist() == [1]
 
 

@@ -10,7 +10,9 @@ import torch
 from moving import CLOUD, axis, face
 
 from mien.stages.cut import CutFinder
+from mien.stages.glimpse import correlation, glimpses
 from mien.stages.likeness import Likeness
+from mien.stages.track import LOOKS_ALIKE
 from mien.stages.visible import inside, yaws
 
 NAMES = ["ada", "ben", "dev", "eva", "femi", "mei"]
@@ -63,6 +65,34 @@ def test_pictures_of_one_colour_and_of_one_pixel():
     assert change(black, black) == "none"
     assert change(black, white) == "cut"
     assert change(black[:1, :1], white[:1, :1]) == "cut"
+
+
+def barred(picture, share):
+    """Return a picture with black bars at both sides that take ``share`` of the width."""
+    bar = torch.zeros(len(picture), round(640 * share / (1 - share) / 2), 3, dtype=torch.uint8)
+    return torch.cat([bar, picture, bar], dim=1)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.7])
+@pytest.mark.parametrize("turned", [False, True])
+def test_bars_hide_no_cut_and_make_none(load, share, turned):
+    one, other = (barred(torch.from_numpy(load(name)), share) for name in ("ada", "femi"))
+    if turned:
+        one, other = one.transpose(0, 1), other.transpose(0, 1)
+    assert change(one, other) == "cut"
+    assert change(one, (one.float() * 0.8).to(torch.uint8)) == "none"
+
+
+def test_a_glimpse_tells_people_apart_in_any_light(find, load):
+    seen = []
+    for name in NAMES:
+        picture = torch.from_numpy(load(name))
+        dark = (picture.float() * 0.5 + 20).to(torch.uint8)
+        seen.append([glimpses(each, find(picture)[0])[0] for each in (picture, dark)])
+    for i, (one, dark) in enumerate(seen):
+        assert correlation(one, dark) > 0.99
+        assert all(correlation(one, other) < LOOKS_ALIKE for other, _ in seen[i + 1 :])
+    assert correlation(one, torch.ones(16, 16)) == 0
 
 
 def test_a_likeness_is_the_mean_on_the_sphere():

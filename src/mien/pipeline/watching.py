@@ -20,6 +20,7 @@ from mien.stages.align import align
 from mien.stages.association import Track
 from mien.stages.cut import CutFinder
 from mien.stages.embed import Embedder
+from mien.stages.glimpse import glimpses
 from mien.stages.likeness import Likeness
 from mien.stages.steady import Steady
 from mien.stages.track import SURE, Tracker
@@ -35,7 +36,7 @@ LOOK_AGAIN = Fraction(1, 10)
 PAUSE = 1
 """Seconds without a frame that are as good as a cut."""
 
-FIRST, OFTEN, SELDOM = 5, Fraction(1, 5), Fraction(2)
+FIRST, OFTEN, SELDOM = 5, Fraction(1, 5), Fraction(1)
 """A face is embedded FIRST times, every OFTEN seconds, and then every SELDOM seconds."""
 
 TURNED = 35.0
@@ -118,6 +119,8 @@ class Watcher:
         looked = fresh or due or not all_stand or change == "doubt"
         if looked:
             self._look(frame, watch)
+        with watch("track"):
+            tracker.glance(glimpses(frame.view, tracker.faces))
         self._learn(frame, watch)
         with watch("track"):
             seen, faces = tracker.seen, tracker.faces

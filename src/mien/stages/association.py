@@ -54,6 +54,9 @@ class Track:
     doubtful: bool = False
     """Whether it may be somebody else than its embedding says."""
 
+    glimpse: Tensor | None = None
+    """What the face looked like in the frame before; see ``Tracker.glance``."""
+
     def at(self, time: Fraction) -> Faces:
         """Return the face where it is expected at ``time``."""
         gap = float(time - self.seen)

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mien.stages.glimpse import correlation
+
 ROWS, COLUMNS = 36, 64
 """The small picture."""
 
@@ -31,8 +33,8 @@ OTHER_COLOURS = 0.2
 Measured: cuts have 0.45 to 0.8, a cut to a part of the same scene 0.22; a pan by a quarter of the
 width 0.12, by half 0.17; flashes 0.7."""
 
-FLAT = 1.0
-"""Standard deviation, in codes, below which a picture is one colour and correlates with nothing."""
+BAR = 6.0
+"""Codes by which the pixels of a bar may differ."""
 
 Change = Literal["none", "doubt", "cut"]
 
@@ -41,31 +43,23 @@ class CutFinder:
     """Compares each frame with the one before."""
 
     def __init__(self) -> None:
-        self._before: tuple[Tensor, Tensor] | None = None
+        self._before: Tensor | None = None
 
     def __call__(self, pixels: Tensor) -> Change:
         """Return what separates uint8 ``pixels`` (H, W, 3) from those of the call before.
 
         The first frame is no cut.
         """
-        small = _small(pixels)
-        now, before = (small, _histogram(small)), self._before
+        now, before = _small(pixels), self._before
         self._before = now
-        if before is None or before[0].equal(small):
+        if before is None or before.equal(now):
             return "none"
-        alike = correlation(before[0].mean(dim=0), small.mean(dim=0))
+        before, now = _without_bars(before, now)
+        alike = correlation(before.mean(dim=0) / 255, now.mean(dim=0) / 255)
         if alike >= DOUBT:
             return "none"
-        changed = float((before[1] - now[1]).abs().sum()) / 2
+        changed = float((_histogram(before) - _histogram(now)).abs().sum()) / 2
         return "cut" if alike < CUT and changed > OTHER_COLOURS else "doubt"
-
-
-def correlation(a: Tensor, b: Tensor) -> float:
-    """Return how alike two planes (H, W) are, -1 to 1, whatever their brightness and contrast."""
-    a, b = a - a.mean(), b - b.mean()
-    if float(a.square().mean()) < FLAT**2 or float(b.square().mean()) < FLAT**2:
-        return 0.0
-    return float((a * b).sum() / (a.norm() * b.norm()))
 
 
 def _small(pixels: Tensor) -> Tensor:
@@ -75,6 +69,23 @@ def _small(pixels: Tensor) -> Tensor:
         planes = planes.float()
     small = functional.interpolate(planes, (ROWS, COLUMNS), mode="bilinear", antialias=True)
     return small[0].float()
+
+
+def _without_bars(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two small pictures without the bars at their sides, which no cut changes.
+
+    A bar is rows or columns from the edge that are flat, and the same in both.
+    """
+    still = ((a - b).abs() < BAR).all(dim=0)
+    for along in (0, 1):
+        flat = (a.amax(dim=along + 1) - a.amin(dim=along + 1)).amax(dim=0) < BAR
+        used = (~(flat & still.all(dim=along))).nonzero().flatten().tolist()
+        # a column of the small picture may show some of the bar, and some of what is beside it
+        if used and used[-1] - used[0] >= 4:
+            span = slice(used[0] + (used[0] > 0), used[-1] + 1 - (used[-1] + 1 < len(flat)))
+            a, b = (x[:, span] if along else x[:, :, span] for x in (a, b))
+            still = still[span] if along else still[:, span]
+    return a, b
 
 
 def _histogram(small: Tensor) -> Tensor:
