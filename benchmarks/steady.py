@@ -33,7 +33,6 @@ from mien.evaluate.pixels import SIZE, cut_each, scenes
 from mien.geometry import apply, invert
 from mien.loader import Loader
 from mien.models import Catalogue, EmbedderContract
-from mien.pipeline import ClipPipeline
 from mien.pipeline.watching import Sight, Watcher
 from mien.stages.embed import Embedder
 from mien.types import Frame
@@ -167,7 +166,7 @@ def flickers(bench: Bench, frames: list[Frame]) -> dict[str, float]:
     ]
     scores = {"each frame alone": score(alone)}
     for name, smooth in (("tracked", False), ("tracked and smoothed", True)):
-        pipeline = ClipPipeline(bench.swapper._pipeline, bench.cast, smooth=smooth)
+        pipeline = bench.swapper.clip(bench.cast, smooth=smooth)
         copies = [replace(frame, pixels=frame.pixels.clone()) for frame in frames]
         scores[name] = score([done.frame.pixels for done in pipeline.run(copies)])
     return scores

@@ -9,8 +9,10 @@ from mien.pipeline.identify import Identifier
 from mien.pipeline.patch import Blend
 from mien.pipeline.policy import Action, Policy
 from mien.pipeline.stopwatch import Stopwatch
+from mien.pipeline.watching import LOOK
 
 __all__ = [
+    "LOOK",
     "Action",
     "Blend",
     "Cast",
