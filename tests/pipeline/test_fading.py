@@ -13,6 +13,7 @@ from mien.geometry import apply, template
 from mien.pipeline.fading import Fader, Wish
 from mien.pipeline.patch import Patches
 from mien.pipeline.policy import (
+    CLEAR,
     COVERED,
     OUTSIDE,
     PROFILE,
@@ -151,8 +152,8 @@ def test_policies_that_cannot_be():
             Policy(**options)
 
 
-def inspect(inspector, one, presence=30.0):
-    return inspector(one, torch.tensor([presence]), 200, 200)[0]
+def inspect(inspector, one, presence=30.0, doubt=False):
+    return inspector(one, torch.tensor([presence]), (doubt,), (200, 200))[0]
 
 
 def test_what_is_bad_must_become_clearly_good():
@@ -173,7 +174,9 @@ def test_profiles_faces_outside_and_faces_no_detector_sees_are_bad():
     assert inspect(inspector, face(100, 100, number=0, depth=TURNED_BACK - 1)) is None
     assert inspect(inspector, face(-0.5 - 100 * (0.5 - OUTSIDE) - 15, 100, number=0)) == "outside"
     assert inspect(inspector, face(100, 100, number=0, score=0.0)) == "unsure"
-    assert inspector(Faces.none(), torch.zeros(0), 9, 9) == {}
+    assert inspect(inspector, face(100, 100, number=0), doubt=True) is None
+    assert inspect(inspector, face(100, 100, number=0), CLEAR - 1, doubt=True) == "unsure"
+    assert inspector(Faces.none(), torch.zeros(0), (), (9, 9)) == {}
 
 
 def test_events_are_spans_of_time():

@@ -36,7 +36,7 @@ class Clip:
             faces=faces,
             presence=torch.full((len(faces),), 30.0),
             likenesses=tuple(
-                Likeness(who if isinstance(who, torch.Tensor) else axis(who), 1)
+                Likeness(who if isinstance(who, torch.Tensor) else axis(who), 1, good=True)
                 for _, who, _, _ in people
             ),
             doubtful=(False,) * len(faces),

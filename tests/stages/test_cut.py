@@ -96,11 +96,20 @@ def test_a_glimpse_tells_people_apart_in_any_light(find, load):
 
 
 def test_a_likeness_is_the_mean_on_the_sphere():
-    one = Likeness().with_one_more(axis(0))
+    one = Likeness().with_one_more(axis(0), good=True)
     assert torch.equal(one.mean, axis(0))
-    both = one.with_one_more(axis(1))
+    both = one.with_one_more(axis(1), good=True)
     torch.testing.assert_close(both.mean[:2], torch.tensor([0.5, 0.5]).sqrt())
     assert (one.count, both.count) == (1, 2)
+
+
+def test_clear_views_take_the_place_of_others_and_not_the_reverse():
+    dim = Likeness().with_one_more(axis(0), good=False).with_one_more(axis(1), good=False)
+    assert (dim.count, dim.good) == (2, False)
+    clear = dim.with_one_more(axis(2), good=True)
+    assert (clear.count, clear.good) == (1, True)
+    assert torch.equal(clear.mean, axis(2))
+    assert clear.with_one_more(axis(0), good=False) is clear
 
 
 @pytest.mark.parametrize("degrees", [-80, -30, 0, 30, 80])

@@ -41,7 +41,7 @@ class Scene:
         if who is not None:
             seen = tracker.seen
             rows = [who[middles(track.face)[track.id][0]] for track in seen]
-            tracker.settle(seen, torch.stack(rows), SAME)
+            tracker.settle(seen, torch.stack(rows), [True] * len(rows), SAME)
         return middles(tracker.faces)
 
 

@@ -96,6 +96,7 @@ class ClipPipeline:
         )
         same_person = embedder.contract.same_person
         self._follower = Follower(cast, pipeline.limit(cast), same_person)
+        self._who_matters = cast.by_person or cast.faces != "all"
         self._inspector, self._log = Inspector(), Log()
         self._fader = Fader(self.policy, pipeline.swap.contract)
         self._bad: dict[int, Fraction] = {}
@@ -138,7 +139,9 @@ class ClipPipeline:
         time = frame.time
         with watch("track"):
             roles = self._follower(sight, time)
-            wrong = self._inspector(sight.faces, sight.presence, frame.height, frame.width)
+            doubtful = tuple(doubt and self._who_matters for doubt in sight.doubtful)
+            size = frame.height, frame.width
+            wrong = self._inspector(sight.faces, sight.presence, doubtful, size)
             bad = {number for number, reason in wrong.items() if reason is not None}
             self._bad = {number: self._bad.get(number, time) for number in bad}
         numbers = roles.faces.ids.tolist()

@@ -78,7 +78,7 @@ class Follower:
         self.cast, self.limit, self.same_person = cast, limit, same_person
         self._people: list[Person] = []
         self._who: dict[int, Person] = {}
-        self._new: dict[int, int] = {}
+        self._new: dict[int, Likeness | None] = {}
         self._numbers: dict[int, Person] = {}
         self._leads: list[Person] = []
         self._lead: Person | None = None
@@ -128,11 +128,11 @@ class Follower:
             if number not in self._who:
                 self._people.append(Person(likeness, time))
                 self._who[number] = self._people[-1]
-                self._new[number] = -1
-            if number in self._new and likeness.count != self._new[number]:
+                self._new[number] = None
+            if number in self._new and likeness is not self._new[number]:
                 self._compare(number, likeness)
             person = self._who[number]
-            if likeness.count >= person.likeness.count:
+            if _worth(likeness) >= _worth(person.likeness):
                 person.likeness = likeness
             person.seen = time
         if len(self._people) > MOST_PEOPLE:
@@ -145,8 +145,8 @@ class Follower:
 
         A first look from the side may not tell: it is tried until the likeness has enough views.
         """
-        self._new[number] = likeness.count
-        if likeness.count >= VIEWS:
+        self._new[number] = likeness
+        if likeness.good and likeness.count >= VIEWS:
             del self._new[number]
         here = list(self._who.values())
         absent = [one for one in self._people if one not in here and one.likeness.count]
@@ -230,3 +230,8 @@ class Follower:
         pairs = assign(nearer, self.limit, repeat=several)
         self._given = keepers | {numbers[face]: role for face, role in pairs}
         return pairs
+
+
+def _worth(likeness: Likeness) -> tuple[bool, int]:
+    """Return what puts likenesses of one person in order."""
+    return likeness.good, likeness.count

@@ -19,8 +19,7 @@ Action = Literal["hold", "fade", "leave"]
 Reason = Literal["lost", "covered", "profile", "outside", "unsure", "rejected"]
 """Lost: the face was there and is waited for. Covered: its presence is low, as behind a hand or in
 a blur. Profile: turned too far. Outside: too little of it is in the frame. Unsure: the detector
-does not see it. Rejected: the network's output could not be used."""
-
+does not see it, or it is not clear yet whose it is. Rejected: the network's output is of no use."""
 
 COVERED, UNCOVERED = 10.0, 14.0
 """Presence logits below which a face is covered, and from which it no longer is.
@@ -34,6 +33,9 @@ The mesh shows 0.8 of a head's turn: these are 60 and 52 degrees of it."""
 
 OUTSIDE, BACK_INSIDE = 0.55, 0.65
 """Shares of the face's points in the frame below which it is outside, and from which it is not."""
+
+CLEAR = 20.0
+"""Presence logit below which a face may be so much covered that it may be anybody's."""
 
 UNSURE, SURE = 0.2, 0.3
 """Scores below which a detector does not see a face, and from which it does again."""
@@ -88,26 +90,32 @@ class Inspector:
         self._bad: dict[int, Reason] = {}
 
     def __call__(
-        self, faces: Faces, presence: Tensor, height: int, width: int
+        self,
+        faces: Faces,
+        presence: Tensor,
+        doubtful: tuple[bool, ...],
+        size: tuple[int, int],
     ) -> dict[int, Reason | None]:
         """Return for each face's id what is wrong with it.
 
-        ``presence`` (K,) are the faces' logits; the frame has ``height`` x ``width`` pixels.
+        ``presence`` (K,) are the faces' logits; ``doubtful`` are those of which it matters, and is
+        not yet clear, whose they are; the frame's ``size`` is (H, W).
         """
         if not len(faces):
             self._bad = {}
             return {}
         assert faces.mesh is not None
-        turns, shares = yaws(faces.mesh).abs(), inside(faces.mesh, height, width)
+        turns, shares = yaws(faces.mesh).abs(), inside(faces.mesh, *size)
         found: dict[int, Reason | None] = {}
-        columns = (faces.ids, presence, turns, shares, faces.scores)
-        for number, logit, turn, share, score in zip(*(c.tolist() for c in columns), strict=True):
+        columns = [c.tolist() for c in (faces.ids, presence, turns, shares, faces.scores)]
+        for number, logit, turn, share, score, doubt in zip(*columns, doubtful, strict=True):
             was = self._bad.get(number)
             checks: tuple[tuple[Reason, bool], ...] = (
                 ("outside", share < (BACK_INSIDE if was == "outside" else OUTSIDE)),
                 ("profile", turn > (TURNED_BACK if was == "profile" else PROFILE)),
                 ("covered", logit < (UNCOVERED if was == "covered" else COVERED)),
                 ("unsure", score < (SURE if was == "unsure" else UNSURE)),
+                ("unsure", doubt and logit < CLEAR),
             )
             found[number] = next((reason for reason, bad in checks if bad), None)
         self._bad = {number: reason for number, reason in found.items() if reason is not None}

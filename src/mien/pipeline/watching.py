@@ -165,7 +165,8 @@ class Watcher:
         with watch("embed"):
             faces = Faces.joined([track.face for track in due])
             embeddings = self.embedder(align(frame, faces, self.embedder.contract))
-            self._tracker.settle(due, embeddings, self.embedder.contract.same_person)
+            good = [_clear(track) for track in due]
+            self._tracker.settle(due, embeddings, good, self.embedder.contract.same_person)
             self._learnt |= {track.id: frame.time for track in due}
             alive = {track.id for track in self._tracker.tracks}
             self._learnt = {k: v for k, v in self._learnt.items() if k in alive}
@@ -173,11 +174,13 @@ class Watcher:
     def _due(self, track: Track, time: Fraction) -> bool:
         if not track.person.count:
             return True
-        if track.presence < SURE or track.face.mesh is None:
-            return False
-        if abs(float(yaws(track.face.mesh)[0])) > TURNED:
-            return False
-        if track.doubtful:
-            return True
         pause = OFTEN if track.person.count < FIRST else SELDOM
-        return time - self._learnt.get(track.id, time - SELDOM) >= pause
+        rested = time - self._learnt.get(track.id, time - SELDOM) >= pause
+        return (rested or track.doubtful or not track.person.good) and _clear(track)
+
+
+def _clear(track: Track) -> bool:
+    """Return whether a face is seen so clearly that its embedding tells who it is."""
+    if track.presence < SURE or track.face.mesh is None:
+        return False
+    return abs(float(yaws(track.face.mesh)[0])) <= TURNED

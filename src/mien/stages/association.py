@@ -113,7 +113,7 @@ def nearest(missing: list[Track], faces: Faces, time: Fraction) -> list[tuple[in
 
 def most_alike(
     tracks: list[Track],
-    embeddings: Tensor,
+    embeddings: list[Tensor],
     people: list[tuple[int, Likeness]],
     same: float,
 ) -> list[tuple[int, Likeness] | None]:
@@ -121,7 +121,7 @@ def most_alike(
     if not tracks or not people:
         return [None] * len(tracks)
     known = torch.stack([person.mean for _, person in people])
-    cosine = (embeddings @ known.T).double().cpu().numpy()
+    cosine = (torch.stack(embeddings) @ known.T).double().cpu().numpy()
     stays = np.array([[t.id == number for number, _ in people] for t in tracks])
     cost = np.where(cosine >= same, -cosine - STAY * stays, 0)
     _, columns, _ = lap.lapjv(cost, extend_cost=True)

@@ -169,36 +169,40 @@ class Tracker:
         for track in self.tracks:
             track.doubtful = True
 
-    def settle(self, tracks: list[Track], embeddings: Tensor, same: float) -> None:
+    def settle(
+        self, tracks: list[Track], embeddings: Tensor, good: list[bool], same: float
+    ) -> None:
         """Learn what faces look like, and who the doubtful ones are.
 
-        ``embeddings`` (N, D) are those of the faces of ``tracks`` in the present frame. A doubtful
-        track becomes whoever of the doubtful and the lost it resembles most, if by ``same`` or more
-        in cosine; else somebody new. Tracks that resemble themselves by less are doubtful too.
+        ``embeddings`` (N, D) are those of the faces of ``tracks`` in the present frame, ``good``
+        says which are of clear views. A doubtful track becomes whoever of the doubtful and the lost
+        it resembles most, if by ``same`` or more in cosine; else somebody new. Tracks that resemble
+        themselves by less are doubtful too. What is not seen clearly is not settled.
         """
-        for track, embedding in zip(tracks, embeddings, strict=True):
-            if track.person.count and float(track.person.mean @ embedding) < same:
+        clear = [(t, e) for t, e, seen in zip(tracks, embeddings, good, strict=True) if seen]
+        for track, embedding in clear:
+            if track.person.good and float(track.person.mean @ embedding) < same:
                 track.doubtful = True
-        doubtful = [t for t in tracks if t.doubtful]
-        rows = [i for i, t in enumerate(tracks) if t.doubtful]
-        people = [(t.id, t.person) for t in (*doubtful, *self.lost) if t.person.count]
-        taken = most_alike(doubtful, embeddings[rows], people, same)
+        doubtful = [track for track, _ in clear if track.doubtful]
+        views = [embedding for track, embedding in clear if track.doubtful]
+        people = [(t.id, t.person) for t in (*doubtful, *self.lost) if t.person.good]
+        taken = most_alike(doubtful, views, people, same)
         gone = {t.id: t for t in self.lost}
-        homeless = {t.id: replace(t, doubtful=True) for t in doubtful if t.person.count}
+        homeless = {t.id: replace(t, doubtful=True) for t in doubtful if t.person.good}
         for track, person in zip(doubtful, taken, strict=True):
             if person is not None:
                 if person[0] in gone:
                     self.tracks.remove(gone.pop(person[0]))
                 homeless.pop(person[0], None)
                 track.id, track.person = person
-            elif track.person.count:
+            elif track.person.good:
                 track.id, track.person = self._number(), Likeness()
             track.doubtful = False
         for other in homeless.values():  # somebody else is where they seemed to be: not seen
             other.seen -= INSTANT
             self.tracks.append(other)
-        for track, embedding in zip(tracks, embeddings, strict=True):
-            track.person = track.person.with_one_more(embedding)
+        for track, embedding, seen in zip(tracks, embeddings, good, strict=True):
+            track.person = track.person.with_one_more(embedding, good=seen)
             track.face = replace(track.face, ids=torch.full_like(track.face.ids, track.id))
 
     def _number(self) -> int:
