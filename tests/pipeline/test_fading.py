@@ -130,6 +130,18 @@ def test_a_rejected_frame_shows_the_last_good_face_a_little_fainter():
     assert float(laid.patches.pixels.mean()) == 0.5
 
 
+def test_what_is_carried_is_a_clear_face_if_there_was_one_lately():
+    fader, place = Fader(Policy("hold"), Contract()), face(0, 0, number=0)
+    wishes = [Wish(0, 0, True, patch(0.3)), Wish(0, 0, True, patch(0.6), clear=False),
+              Wish(0, 0, False, None)]  # fmt: skip
+    shown = [fader([wish], place, at(i / 25), fresh=i == 0) for i, wish in enumerate(wishes)]
+    assert [float(laid.patches.pixels.mean()) for laid in shown] == pytest.approx([0.3, 0.6, 0.3])
+    for i in range(3, 20):  # half covered for long: what it looked like before is out of date
+        fader([wishes[1]], place, at(i / 25), fresh=False)
+    laid = fader([wishes[2]], place, at(20 / 25), fresh=False)
+    assert float(laid.patches.pixels.mean()) == pytest.approx(0.6)
+
+
 def test_who_loses_a_role_fades_and_keeps_the_role_meanwhile():
     run = Run(fade=0.04)
     run(True, role=1)

@@ -23,7 +23,7 @@ from mien.pipeline.fading import Fader, Wish
 from mien.pipeline.following import Follower, Roles
 from mien.pipeline.frame import Pipeline, largest_only, wanted
 from mien.pipeline.patch import Patches, lay
-from mien.pipeline.policy import Inspector, Log, Policy, Reason, exact
+from mien.pipeline.policy import CLEAR, Inspector, Log, Policy, Reason, exact
 from mien.pipeline.stopwatch import Stopwatch
 from mien.pipeline.watching import LOOK, Sight, Watcher
 from mien.types import Event, Faces, Fault, Frame, Swapped
@@ -181,13 +181,15 @@ class ClipPipeline:
         seen, frame = made.seen, made.seen.frame
         faces, waiting = seen.roles.faces, seen.sight.waiting
         numbers = faces.ids.tolist()
+        logits = seen.sight.presence.tolist()
         wishes, wrong = [], {}
         for face, role in seen.roles.pairs:
             number = numbers[face]
             reason: Reason | None = "rejected" if number in made.reasons else seen.wrong[number]
             row = made.shown.get(number)
             patch = None if row is None or made.patches is None else made.patches[[row]]
-            wishes.append(Wish(number, role, reason is None, patch))
+            clear = logits[seen.roles.rows[face]] >= CLEAR
+            wishes.append(Wish(number, role, reason is None, patch, clear=clear))
             if reason is not None:
                 wrong[number] = reason
         for number, role in seen.roles.keepers.items():

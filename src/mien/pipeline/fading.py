@@ -15,6 +15,9 @@ from mien.stages.align import Aligned
 from mien.stages.mask import smooth_step
 from mien.types import Faces
 
+RECENT = Fraction(3, 10)
+"""Seconds for which a clear face is better to carry along than a later one, half covered."""
+
 
 @dataclass(slots=True, eq=False)
 class _Shown:
@@ -28,7 +31,10 @@ class _Shown:
     """Since when the face is bad."""
 
     patch: Patches | None = None
-    """The last good one."""
+    """The last good one; if it was not clear, and a clear one is recent, that one."""
+
+    clear: Fraction | None = None
+    """When ``patch`` was made, if it is of a face seen clearly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +48,9 @@ class Wish:
     good: bool
     patch: Patches | None
     """The face made anew, one patch; None if it was not, or could not be."""
+
+    clear: bool = True
+    """Whether nothing covers the face: such a patch is kept rather than a later one that is not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +103,10 @@ class Fader:
     def _change(self, shown: _Shown, wish: Wish, time: Fraction, step: float) -> None:
         """Move the level of a track up or down."""
         if wish.good and wish.patch is not None:
-            shown.patch, shown.bad = wish.patch, None
+            stale = shown.clear is None or time - shown.clear > RECENT
+            if wish.clear or stale:
+                shown.patch, shown.clear = wish.patch, time if wish.clear else None
+            shown.bad = None
             shown.level = min(1.0, shown.level + step)
             return
         shown.bad = time if shown.bad is None else shown.bad
