@@ -240,6 +240,26 @@ def test_a_number_means_the_same_person_after_leaving_and_coming_back(real, head
     assert first != last
 
 
+def test_roles_of_a_map_stay_with_who_cross(real, head, load):
+    swap, speed = real(), 250
+    ben, mei = (
+        replace(person(consent=""), embedding=swap.embedder(_aligned(swap, load(name)))[0])
+        for name in ("ben", "mei")
+    )
+    who = Cast((Role(person(1), mei), Role(person(2), ben)))
+    paths = [lambda t: Place(310 - speed * t, 120), lambda t: Place(80 + speed * t, 125)]
+    actors = [head("ben", paths[1]), head("mei", paths[0])]
+    moments, played = times(0.92, 25), [0, 0]
+    for done, t in zip(
+        ClipPipeline(swap, who).run(play(actors, moments, size=SIZE, noise=2)), moments, strict=True
+    ):
+        for face, role in zip(done.chosen, done.roles, strict=True):
+            assert abs(float(done.faces.points[face, 2, 0]) - paths[role](float(t)).x) < 30
+            played[role] += 1
+    assert played[0] == len(moments)
+    assert played[1] > len(moments) / 2
+
+
 def test_what_does_not_fit_is_refused(find):
     with pytest.raises(SpaceMismatch):
         ClipPipeline(pipeline(find), cast(person(space="arcface")))

@@ -164,6 +164,20 @@ def test_while_a_person_is_covered_nobody_who_resembles_stands_in():
     assert clip(1.5, (1, alike(3, 0.5), 300, 50)) == [1]
 
 
+@pytest.mark.parametrize(("cosine", "same"), [(SAME + 0.05, False), (SAME + 0.15, True)])
+def test_a_newcomer_must_be_clearly_alike_to_be_somebody_of_before(cosine, same):
+    clip = Clip([0])
+    assert clip(0, (0, 3, 100, 50)) == [0]
+    assert clip(2, (1, alike(3, cosine), 100, 50)) == ([1] if same else [])
+
+
+def test_a_newcomer_seen_badly_at_first_is_known_later():
+    clip = Clip([0])
+    assert clip(0, (0, 3, 100, 50)) == [0]
+    assert clip(2, (1, alike(3, 0.2), 100, 50)) == []
+    assert clip(2.2, (1, alike(3, 0.8), 100, 50)) == [1]
+
+
 def test_no_faces_no_roles():
     for clip in (Clip(), Clip("all"), Clip([0]), Clip(instead_of=3)):
         assert clip(0) == []
