@@ -23,6 +23,7 @@ DEFAULTS = {
     "models": None,
     "blend": "alpha",
     "color_match": True,
+    "occlusion": True,
     "strength": 1.0,
     "max_distance": None,
     "quality": None,
@@ -131,6 +132,7 @@ def test_every_key_can_be_set_in_a_file(project):
         allow_fallback = true
         threads = 256
         color_match = false
+        occlusion = false
         strength = 0
         max_distance = 2
         quality = 100

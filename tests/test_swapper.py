@@ -147,12 +147,21 @@ def test_the_result_tells_what_happened(swapper, load, dev):
         "yunet": "cpu",
         "facemesh": "cpu",
         "sface": "cpu",
+        "mien-occlusion": "cpu",
         "mien-256": "cpu",
     }
     assert report["swapped"] == [{"face": 0, "role": 0}]
     assert (report["faults"], report["missing"]) == ([], [])
     assert [face["index"] for face in report["faces"]] == [0]
-    assert set(report["milliseconds"]) == {"detect", "landmark", "align", "swap", "mask", "blend"}
+    assert set(report["milliseconds"]) == {
+        "detect",
+        "landmark",
+        "align",
+        "swap",
+        "mask",
+        "occlusion",
+        "blend",
+    }
     assert not result.partial
     assert result.consents == (dev.consent,)
     assert repr(result) == "Result(the array: 1 of 1 faces)"

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 MESH = "facemesh"
 """The network that places the mesh."""
 
+OCCLUSION = "mien-occlusion"
+"""The network that sees what is before a face."""
+
 C = TypeVar("C", bound=Contract)
 
 

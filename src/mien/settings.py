@@ -65,6 +65,9 @@ class Settings(BaseModel):
     color_match: bool = Field(
         default=True, description="true or false: the swapped face gets the target's light"
     )
+    occlusion: bool = Field(
+        default=True, description="true or false: hands, hair and rims before a face stay there"
+    )
     strength: float = Field(
         default=1.0, ge=0, le=1, description="0 (the target's own identity) to 1 (the source's)"
     )

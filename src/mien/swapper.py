@@ -18,9 +18,9 @@ from mien.errors import (
     PersonAbsent,
     PictureUnreadable,
 )
-from mien.loader import Loader
+from mien.loader import OCCLUSION, Loader
 from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, as_list, read_picture
-from mien.models import Catalogue, SwapperContract
+from mien.models import Catalogue, OcclusionContract, SwapperContract
 from mien.pipeline import (
     LOOK,
     Blend,
@@ -32,6 +32,7 @@ from mien.pipeline import (
 )
 from mien.result import Result
 from mien.safety import Ledger
+from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Faces, Identity, Role
 
@@ -57,6 +58,9 @@ class Swapper:
         meet the target's at the edge.
     color_match
         Give the swapped face the target's light: mean and covariance of its colours.
+    occlusion
+        Keep before the swapped face what is before the target's: hands, microphones, hair, rims of
+        spectacles.
     provider, allow_fallback, threads
         Where and how wide networks run; see OnnxEngine.
     models
@@ -76,6 +80,7 @@ class Swapper:
         detector: str = "yunet",
         blend: Blend = "alpha",
         color_match: bool = True,
+        occlusion: bool = True,
         provider: str = "cpu",
         allow_fallback: bool = False,
         threads: int | None = None,
@@ -93,11 +98,15 @@ class Swapper:
         self.model, self.max_megapixels = model, max_megapixels
         self.ledger = Ledger(Path(ledger) if ledger else None)
         embedder = self._identifier.embedder
-        self._pipeline = Pipeline(finder, embedder, swap, blend=blend, color_match=color_match)
+        before = Occlusion(*loader.load(OCCLUSION, OcclusionContract)) if occlusion else None
+        self._pipeline = Pipeline(
+            finder, embedder, swap, blend=blend, color_match=color_match, occlusion=before
+        )
         self._engines = (
             finder.detector.engine,
             finder.landmarker.engine,
             embedder.engine,
+            *([before.engine] if before else []),
             swap.engine,
         )
 

@@ -42,7 +42,8 @@ def test_the_report_says_what_happened(mien_, loaded, tmp_path, people, swapper,
     assert (report["output"], report["target"]) == (str(out), str(target))
     assert report["source"] == str(people["dev"])
     assert report["model"] == "mien-256"
-    assert report["providers"] == dict.fromkeys(["yunet", "facemesh", "sface", "mien-256"], "cpu")
+    names = ["yunet", "facemesh", "sface", "mien-occlusion", "mien-256"]
+    assert report["providers"] == dict.fromkeys(names, "cpu")
     consent = swapper.ledger.find([read_picture(people["dev"]).digest]).id
     assert report["consents"] == [consent]
     assert report["swapped"] == [{"face": 0, "role": 0}, {"face": 1, "role": 0}]
@@ -60,7 +61,7 @@ def test_the_report_says_what_happened(mien_, loaded, tmp_path, people, swapper,
             assert top < y < bottom
     assert first["box"][2] <= 240 <= second["box"][0]  # the larger portrait is the left one
     times = report["milliseconds"]
-    assert list(times) == ["detect", "landmark", "align", "swap", "mask", "blend"]
+    assert list(times) == ["detect", "landmark", "align", "swap", "mask", "occlusion", "blend"]
     assert all(time >= 0 for time in times.values())
     assert out.is_file()
 
@@ -96,7 +97,16 @@ def test_quiet_prints_nothing(mien_, loaded, tmp_path, people):
 def test_options_reach_the_swapper(mien_, built, tmp_path, people):
     mien_(
         *("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg"),
-        *("--blend", "poisson", "--no-color-match", "--model", "m", "--detector", "retinaface"),
+        *(
+            "--blend",
+            "poisson",
+            "--no-color-match",
+            "--no-occlusion",
+            "--model",
+            "m",
+            "--detector",
+            "retinaface",
+        ),
         *("--provider", "cuda", "--allow-fallback", "--threads", "3", "--models", tmp_path),
         *("--max-megapixels", "9.5"),
     )
@@ -105,6 +115,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
     assert given == {
         "blend": "poisson",
         "color_match": False,
+        "occlusion": False,
         "model": "m",
         "detector": "retinaface",
         "provider": "cuda",
@@ -119,6 +130,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
     assert default == {
         "blend": "alpha",
         "color_match": True,
+        "occlusion": True,
         "model": "mien-256",
         "detector": "yunet",
         "provider": "cpu",

@@ -15,7 +15,7 @@ from mien.engines import OnnxEngine, Port
 from mien.errors import EngineError
 from mien.media import read_picture
 
-PIPELINE = ("yunet", "facemesh", "sface", "mien-256")
+PIPELINE = ("yunet", "facemesh", "sface", "mien-256", "mien-occlusion")
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +105,7 @@ def test_each_network_runs_at_batch_one_in_its_own_shape(catalogue, engines, mon
         "facemesh": [(1, 192, 192, 3)],
         "sface": [(1, 3, 112, 112)],
         "mien-256": [(1, 3, 256, 256), (1, 128)],
+        "mien-occlusion": [(1, 3, 128, 128)],
     }
     assert [(run.name, run.provider, run.fault) for run in found.networks] == [
         (name, "cpu", None) for name in PIPELINE

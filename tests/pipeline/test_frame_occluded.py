@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from conftest import StandIn
 
 from mien import Catalogue, Frame
-from mien.geometry import apply
+from mien.geometry import apply, invert
 from mien.models import OcclusionContract, PixelFormat
 from mien.pipeline import Pipeline
 from mien.pipeline.casting import Cast
+from mien.pipeline.patch import seen
+from mien.stages.align import align
 from mien.stages.embed import Embedder
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
@@ -29,6 +33,25 @@ def right_half_hidden(inputs):
     logit = torch.full_like(inputs["crop"][:, :1], 9.0)
     logit[..., 64:] = -9.0
     return {"logit": logit}
+
+
+def test_a_network_on_another_template_sees_the_same_places(find, load):
+    frame = Frame(torch.from_numpy(load("ben")))
+    faces = find(frame.pixels)
+    occlusion = Occlusion(StandIn(right_half_hidden), CONTRACT)
+    # in the frame, the network's crop ends in the middle
+    middle = align(frame, faces, CONTRACT).matrices
+    wide = align(frame, faces, SimpleNamespace(template="ffhq_512", size=256))
+    found = seen(occlusion, frame, faces, wide)[0]
+    rows, columns = torch.meshgrid(torch.arange(256.0), torch.arange(256.0), indexing="ij")
+    places = apply(invert(wide.matrices), torch.stack([columns, rows], dim=2).view(1, -1, 2))
+    x, y = apply(middle, places)[0].view(256, 256, 2).unbind(dim=2)
+    inside = (x > 2) & (x < 125) & (y > 2) & (y < 125)
+    assert bool((found[inside & (x < 60)] > 0.99).all())
+    assert bool((found[inside & (x > 68)] < 0.01).all())
+    outside = (x < -2) | (x > 130) | (y < -2) | (y > 130)
+    assert outside.any()
+    assert bool((found[outside] == 1).all())
 
 
 @pytest.mark.parametrize("blend", ["alpha", "poisson"])

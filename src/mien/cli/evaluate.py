@@ -22,6 +22,7 @@ from mien.cli.options import (
     Detector,
     Json,
     Models,
+    Occlusion,
     Provider,
     SwapModel,
     Threads,
@@ -123,6 +124,7 @@ def evaluate(
     model: SwapModel = None,
     blend: Blend = None,
     color_match: ColorMatch = None,
+    occlusion: Occlusion = None,
     detector: Detector = None,
     provider: Provider = None,
     allow_fallback: AllowFallback = None,
@@ -153,6 +155,7 @@ def evaluate(
             "models": models,
             "blend": blend,
             "color_match": color_match,
+            "occlusion": occlusion,
         }
     ).settings
     _make(output)

@@ -18,6 +18,7 @@ def load_swapper(settings: Settings) -> Swapper:
         detector=settings.detector,
         blend=settings.blend,
         color_match=settings.color_match,
+        occlusion=settings.occlusion,
         provider=settings.provider,
         allow_fallback=settings.allow_fallback,
         threads=settings.threads,

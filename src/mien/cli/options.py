@@ -33,6 +33,15 @@ Blend = Annotated[
         rich_help_panel=FACE,
     ),
 ]
+Occlusion = Annotated[
+    bool | None,
+    typer.Option(
+        "--occlusion/--no-occlusion",
+        help="Keep before the face what is before it: hands, hair, rims of spectacles.",
+        show_default="occlusion",
+        rich_help_panel=FACE,
+    ),
+]
 ColorMatch = Annotated[
     bool | None,
     typer.Option(

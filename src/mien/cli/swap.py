@@ -26,6 +26,7 @@ from mien.cli.options import (
     MaxDistance,
     MaxMegapixels,
     Models,
+    Occlusion,
     Order,
     Provider,
     SwapModel,
@@ -116,6 +117,7 @@ def swap(
     ] = None,
     blend: Blend = None,
     color_match: ColorMatch = None,
+    occlusion: Occlusion = None,
     quality: Annotated[
         int | None,
         typer.Option(
@@ -188,6 +190,7 @@ def swap(
             "models": models,
             "blend": blend,
             "color_match": color_match,
+            "occlusion": occlusion,
             "strength": strength,
             "max_distance": max_distance,
             "quality": quality,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mien.engines import Engine
 from mien.errors import BadOutput, EngineError, MienError, NoFace
-from mien.loader import MESH
+from mien.loader import MESH, OCCLUSION
 from mien.media import Picture, read_picture
 from mien.models import (
     Catalogue,
@@ -24,12 +24,14 @@ from mien.models import (
     DetectorContract,
     EmbedderContract,
     MeshContract,
+    OcclusionContract,
     SwapperContract,
 )
 from mien.pipeline import Cast, EmbeddingCache, FaceFinder, Identifier, Pipeline
 from mien.stages.detect import Detector
 from mien.stages.embed import Embedder
 from mien.stages.landmark import Landmarker
+from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Frame, Identity, Role, Swapped
 
@@ -155,7 +157,8 @@ def self_test(catalogue: Catalogue, engines: Mapping[str, Engine]) -> Callable[[
     portrait = read_picture(PORTRAIT)
     identify = Identifier(finder, embedder, EmbeddingCache(0), networks="")
     identity = identify([portrait], lambda _: "self-test")
-    pipeline = Pipeline(finder, embedder, swap)
+    before = Occlusion(*load(OCCLUSION, OcclusionContract))
+    pipeline = Pipeline(finder, embedder, swap, occlusion=before)
     picture = scene(portrait)
     return lambda: _swap(pipeline, picture, identity)
 

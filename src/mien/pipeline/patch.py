@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mien.errors import InvalidOption
-from mien.geometry import apply, paste
+from mien.geometry import apply, compose, invert, paste, sample
 from mien.pipeline.stopwatch import Stopwatch
 from mien.stages.align import align
 from mien.stages.color import match_color, through_table
@@ -119,7 +119,7 @@ class PatchMaker:
             mask = face_mask(apply(crops.matrices, targets.mesh[..., :2]), crops.size)
         if self.occlusion is not None:
             with watch("occlusion"):
-                mask = self.occlusion(crops, mask)
+                mask = mask * seen(self.occlusion, frame, targets, crops)
         with watch("blend"):
             if self.color_match:
                 patch = match_color(patch, crops.pixels, mask)
@@ -128,6 +128,25 @@ class PatchMaker:
             if frame.table is not None:
                 patch = through_table(patch, frame.table.to(patch))
         return Patches(patch, mask, crops.matrices, targets.areas)
+
+
+def seen(occlusion: Occlusion, frame: Frame, faces: Faces, crops: Crops) -> Tensor:
+    """Return how far ``faces`` are seen in their ``crops``, float32 (K, S, S) in [0, 1].
+
+    Crops on another template than the network's are cut anew for it, and what it says is taken into
+    them; beyond what it looks at, faces count as seen.
+    """
+    contract = occlusion.contract
+    if crops.template == contract.template:
+        return occlusion.seen(crops, crops.size)
+    own = align(frame, faces, contract)
+    hidden = 1 - occlusion.seen(own, contract.size)
+    back = compose(own.matrices, invert(crops.matrices))
+    parts = [
+        sample(there[None, None], to, crops.size, crops.size, outside="zeros")[0]
+        for there, to in zip(hidden, back, strict=True)
+    ]
+    return 1 - torch.cat(parts) if parts else crops.pixels.new_ones(0, crops.size, crops.size)
 
 
 def lay(frame: Frame, patches: Patches, factors: Tensor | None, watch: Stopwatch) -> Layers:

@@ -40,19 +40,12 @@ class Occlusion:
     def __init__(self, engine: Engine, contract: OcclusionContract) -> None:
         self.engine, self.contract = engine, contract
 
-    def __call__(self, crops: Crops, masks: Tensor, *, steady: Steady | None = None) -> Tensor:
-        """Return ``masks``, float32 (K, S, S), without what is before the faces of ``crops``.
-
-        ``crops`` are the faces as they were before the swap. Where a face is surely seen, its mask
-        is as it was, bit for bit. Raises TemplateMismatch when the crops were aligned for another
-        network.
-        """
-        return masks * self.seen(crops, masks.shape[-1], steady=steady)
-
     def seen(self, crops: Crops, size: int, *, steady: Steady | None = None) -> Tensor:
         """Return how far faces are seen, float32 (K, size, size) in [0, 1], with soft edges.
 
-        A face of which the network made nothing usable counts as seen, and is logged.
+        ``crops`` are the faces as they were before the swap; where one is surely seen, it is 1
+        exactly. A face of which the network made nothing usable counts as seen, and is logged.
+        Raises TemplateMismatch when the crops were aligned for another network.
         """
         found = self.probabilities(crops)
         if steady is not None:
