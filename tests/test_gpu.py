@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import torch
 from conftest import CONSENT, scene
+from torch import Tensor
 
 from mien import Cast
 from mien.geometry import cut, fit_similarity, paste, template, uncover
@@ -98,3 +101,18 @@ def test_people_are_told_apart_on_the_gpu_too(swapper, load, parts):
     assert float((there.distances.cpu() - here.distances).abs().max()) < 5e-3
     assert (there.chosen, there.roles) == (here.chosen, here.roles)
     assert sorted(there.roles) == [0, 1]
+
+
+def test_a_clip_on_the_gpu_is_followed_as_on_the_cpu(swapper, load, parts):
+    cast = Cast((Role(swapper.identity(load("dev"), consent=CONSENT)),), "all")
+    shots = [parts[0], parts[0].roll(4, dims=1), parts[0].roll(8, dims=1), parts[0].flip(0)]
+    results = []
+    for move in (Tensor.clone, Tensor.cuda):
+        clip = swapper.clip(cast, strength=0.9)
+        frames = (Frame(move(shot), time=Fraction(i, 25)) for i, shot in enumerate(shots))
+        results.append([clip(frame) for frame in frames])
+    for here, there in zip(*results, strict=True):
+        assert there.frame.pixels.is_cuda
+        assert (here.chosen, here.roles) == (there.chosen, there.roles)
+        assert here.faces.ids.tolist() == there.faces.ids.tolist()
+        assert float((here.faces.points - there.faces.points.cpu()).abs().max()) < 0.5

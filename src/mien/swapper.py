@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +21,15 @@ from mien.errors import (
 from mien.loader import Loader
 from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, as_list, read_picture
 from mien.models import Catalogue, SwapperContract
-from mien.pipeline import Blend, Cast, EmbeddingCache, Pipeline
+from mien.pipeline import (
+    LOOK,
+    Blend,
+    Cast,
+    ClipPipeline,
+    EmbeddingCache,
+    Pipeline,
+    Policy,
+)
 from mien.result import Result
 from mien.safety import Ledger
 from mien.stages.swap import FaceSwap
@@ -212,6 +221,20 @@ class Swapper:
         if not any(moment.chosen for moment in moments):
             self._explain(result)
         return result
+
+    def clip(
+        self,
+        cast: Cast,
+        *,
+        strength: float = 1.0,
+        policy: Policy | None = None,
+        look: Fraction | float = LOOK,
+        smooth: bool = True,
+    ) -> ClipPipeline:
+        """Return what swaps the faces of one clip, frame by frame; see ClipPipeline."""
+        return ClipPipeline(
+            self._pipeline, cast, strength=strength, policy=policy, look=look, smooth=smooth
+        )
 
     def _explain(self, result: Result) -> None:
         """Raise why nothing was swapped."""

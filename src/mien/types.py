@@ -7,7 +7,7 @@ OpenCV's warps; :mod:`mien.geometry` keeps it through every change of size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -143,6 +143,19 @@ class Faces(_Shown):
         return torch.rad2deg(torch.atan2(across[:, 1], across[:, 0]))
 
     @classmethod
+    def joined(cls, parts: Sequence[Faces], device: torch.device | str = "cpu") -> Faces:
+        """Return the faces of all ``parts``; those without faces, and so without mesh, drop out."""
+        parts = [part for part in parts if len(part)] or [*parts[:1], cls.none(device)][:1]
+        meshes = [part.mesh for part in parts if part.mesh is not None]
+        return cls(
+            boxes=torch.cat([part.boxes for part in parts]),
+            points=torch.cat([part.points for part in parts]),
+            scores=torch.cat([part.scores for part in parts]),
+            ids=torch.cat([part.ids for part in parts]),
+            mesh=torch.cat(meshes) if meshes else None,
+        )
+
+    @classmethod
     def none(cls, device: torch.device | str = "cpu") -> Faces:
         """Return the empty set of faces."""
         return cls(
@@ -237,6 +250,29 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """What was wrong with one face for a part of a clip, and what was done about it."""
+
+    track: int
+    """The face's id."""
+
+    reason: str
+    """'lost', 'covered', 'profile', 'outside', 'unsure' or 'rejected'; see mien.pipeline.policy."""
+
+    action: str
+    """'hold', 'fade' or 'leave'."""
+
+    start: Fraction
+    """Time, in seconds, of the first frame of which this is true."""
+
+    end: Fraction
+    """Time of the last such frame."""
+
+    frames: int
+    """How many they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Swapped:
     """What the pipeline did to one frame."""
 
@@ -244,7 +280,9 @@ class Swapped:
     """The frame that came in, its pixels changed."""
 
     faces: Faces
-    """Every face that was found, in the order that was asked for."""
+    """Every face that was found, in the order that was asked for.
+
+    In a clip, behind them, with score 0, faces that are lost for the moment and carried along."""
 
     chosen: tuple[int, ...] = ()
     """Indices into ``faces`` of those that were swapped, in the order in which they were laid."""
@@ -262,6 +300,9 @@ class Swapped:
 
     layers: Layers | None = None
     """What was laid over the frame; None if nothing was."""
+
+    opacities: tuple[float, ...] = ()
+    """How opaque each of ``chosen`` was laid, 0 to 1, where its mask is 1; empty for a picture."""
 
     timings: Mapping[str, float] = field(default_factory=dict)
     """Seconds spent by stage name, in the order in which the stages ran."""

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien.errors import BadOutput
+from mien.geometry import intersection_over_union
 from mien.models import DetectorContract
 from mien.models.contracts import PixelFormat
 from mien.stages import detect
-from mien.stages.detect import Detector, intersection_over_union, suppress
+from mien.stages.detect import Detector, suppress
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 

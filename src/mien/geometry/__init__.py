@@ -1,5 +1,6 @@
-"""Where things are: templates, similarity transforms, and the two warps (cut out, put back)."""
+"""Where things are: boxes, templates, similarities, and the two warps (cut out, put back)."""
 
+from mien.geometry.boxes import intersection_over_smaller, intersection_over_union
 from mien.geometry.similarity import (
     apply,
     compose,
@@ -18,6 +19,8 @@ __all__ = [
     "compose",
     "cut",
     "fit_similarity",
+    "intersection_over_smaller",
+    "intersection_over_union",
     "invert",
     "paste",
     "paste_rectangle",

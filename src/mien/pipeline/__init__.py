@@ -1,19 +1,27 @@
-"""The stages, composed: finding faces, knowing people, swapping a frame."""
+"""The stages, composed: finding faces, knowing people, swapping pictures and clips."""
 
 from mien.pipeline.cache import EmbeddingCache
 from mien.pipeline.casting import Cast, assign, in_order
+from mien.pipeline.clip import ClipPipeline
 from mien.pipeline.finder import FaceFinder
-from mien.pipeline.frame import Blend, Pipeline
+from mien.pipeline.frame import Pipeline
 from mien.pipeline.identify import Identifier
+from mien.pipeline.patch import Blend
+from mien.pipeline.policy import Action, Policy
 from mien.pipeline.stopwatch import Stopwatch
+from mien.pipeline.watching import LOOK
 
 __all__ = [
+    "LOOK",
+    "Action",
     "Blend",
     "Cast",
+    "ClipPipeline",
     "EmbeddingCache",
     "FaceFinder",
     "Identifier",
     "Pipeline",
+    "Policy",
     "Stopwatch",
     "assign",
     "in_order",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mien.geometry import apply, cut, invert, scales
+from mien.geometry import apply, cut, intersection_over_smaller, invert, scales
 from mien.pipeline.stopwatch import Stopwatch
-from mien.stages.detect import Detector, intersection_over_smaller, suppress
+from mien.stages.detect import Detector, suppress
 from mien.stages.landmark import Landmarker
 from mien.types import Faces
 
@@ -77,7 +77,7 @@ class FaceFinder:
                 )
                 for quarter in (1, 2, 3)
             ]
-            found = _distinct(_join(turned))
+            found = _distinct(Faces.joined(turned))
         return found[found.areas.argsort(descending=True, stable=True)]
 
     def _search(
@@ -91,7 +91,7 @@ class FaceFinder:
             with watch("detect"):
                 guesses = self.detector(pixels, side=side, min_score=GUESS)
                 guesses = _unknown(guesses, found)
-            found = _distinct(_join([found, self._verify(pixels, guesses, watch, again)]))
+            found = _distinct(Faces.joined([found, self._verify(pixels, guesses, watch, again)]))
             clear = CLEAR * smallest * longest / side
             if largest_only and bool((found.areas >= clear**2).any()):
                 break
@@ -107,7 +107,7 @@ class FaceFinder:
         looked_at_again = [
             self._again(pixels, guesses[i], faces[i], presence[i : i + 1], watch) for i in doubtful
         ]
-        return _join([faces[settled], *looked_at_again])
+        return Faces.joined([faces[settled], *looked_at_again])
 
     def _again(
         self, pixels: Tensor, guess: Faces, face: Faces, presence: Tensor, watch: Stopwatch
@@ -128,8 +128,8 @@ class FaceFinder:
                 if len(central):
                     candidates.append(_moved(central[0], invert(square)))
         with watch("landmark"):
-            faces, presences = self.landmarker(pixels, _join([guess[[]], *candidates]))
-        faces, presences = _join([face, faces]), torch.cat([presence, presences])
+            faces, presences = self.landmarker(pixels, Faces.joined([guess[[]], *candidates]))
+        faces, presences = Faces.joined([face, faces]), torch.cat([presence, presences])
         best = int((presences.clamp_max(SURE) + faces.scores).argmax())
         return faces[[best]][_real(faces, presences)[[best]]]
 
@@ -146,18 +146,6 @@ def looks(longest: int, finest: float) -> list[int]:
         sides.append(side)
         side *= STEP
     return [*sides, last]
-
-
-def _join(parts: list[Faces]) -> Faces:
-    parts = [part for part in parts if len(part)] or parts[:1]
-    meshes = [part.mesh for part in parts if part.mesh is not None]
-    return Faces(
-        boxes=torch.cat([part.boxes for part in parts]),
-        points=torch.cat([part.points for part in parts]),
-        scores=torch.cat([part.scores for part in parts]),
-        ids=torch.cat([part.ids for part in parts]),
-        mesh=torch.cat(meshes) if meshes else None,
-    )
 
 
 def _real(faces: Faces, presence: Tensor) -> Tensor:

@@ -1,0 +1,232 @@
+"""A clip, frame by frame: watch, follow, make anew, lay by degrees.
+
+A frame goes through three steps. ``see`` and ``finish`` know the frames before and must be called
+in their order; ``make``, where nearly all of the time goes, knows one frame only: any thread may do
+it, while others see later frames. The result is the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from mien.choice import is_number
+from mien.errors import InvalidOption
+from mien.pipeline.casting import Cast
+from mien.pipeline.fading import Fader, Wish
+from mien.pipeline.following import Follower, Roles
+from mien.pipeline.frame import Pipeline, largest_only, wanted
+from mien.pipeline.patch import Patches, lay
+from mien.pipeline.policy import CLEAR, Inspector, Log, Policy, Reason, exact
+from mien.pipeline.stopwatch import Stopwatch
+from mien.pipeline.watching import LOOK, Sight, Watcher
+from mien.types import Event, Faces, Fault, Frame, Swapped
+
+FARTHEST = 2.0
+"""The distance that is noted of a face that cannot be seen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What is to be done to one frame."""
+
+    frame: Frame
+    time: Fraction
+    sight: Sight
+    roles: Roles
+    wrong: dict[int, Reason | None]
+    """What is wrong with each face, by its id."""
+
+    targets: tuple[int, ...]
+    """Which of the roles' pairs are made anew."""
+
+    watch: Stopwatch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """The faces of one frame, made anew."""
+
+    seen: Seen
+    patches: Patches | None
+    shown: dict[int, int]
+    """For each id that has a patch its number among ``patches``."""
+
+    reasons: dict[int, str]
+    """What was wrong with what the network made of a face, by its id."""
+
+
+class ClipPipeline:
+    """Swaps faces in the frames of one clip, in order; a new clip needs a new one.
+
+    ``cast`` and ``strength`` are as for Pipeline; how people keep their roles says Follower.
+    ``policy`` says what is done about bad faces. ``look`` is the time in seconds after which the
+    detector looks for new faces (0: in every frame); ``smooth`` tells whether faces are steadied.
+    A clip of one frame comes out as the picture would, unless the policy finds its face bad.
+
+    Raises InvalidOption, SpaceMismatch.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        cast: Cast,
+        *,
+        strength: float = 1.0,
+        policy: Policy | None = None,
+        look: Fraction | float = LOOK,
+        smooth: bool = True,
+    ) -> None:
+        pipeline.check(cast, strength)
+        self.pipeline, self.cast, self.strength = pipeline, cast, strength
+        self.policy = policy or Policy()
+        embedder = pipeline.embedder
+        self._watcher = Watcher(
+            pipeline.finder,
+            embedder,
+            look=look,
+            largest_only=largest_only(cast),
+            smooth=smooth,
+        )
+        same_person = embedder.contract.same_person
+        self._follower = Follower(cast, pipeline.limit(cast), same_person)
+        self._who_matters = cast.by_person or cast.faces != "all"
+        self._inspector, self._log = Inspector(), Log()
+        self._fader = Fader(self.policy, pipeline.swap.contract)
+        self._bad: dict[int, Fraction] = {}
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What was wrong with faces that were to be swapped, in the frames finished so far."""
+        return self._log.events
+
+    def __call__(self, frame: Frame) -> Swapped:
+        """Swap the faces of the next frame, in place: its pixels change."""
+        return self.finish(self.make(self.see(frame)))
+
+    def run(self, frames: Iterable[Frame], *, threads: int = 1) -> Iterator[Swapped]:
+        """Yield what was done to each of ``frames``, in order; up to ``threads`` are made at once.
+
+        At most ``threads`` + 1 frames are in memory beyond those that the caller keeps.
+        """
+        if not is_number(threads) or threads < 1:
+            raise InvalidOption("threads", threads, "1 or more")
+        if threads == 1:
+            yield from map(self, frames)
+            return
+        pool, waiting = ThreadPoolExecutor(threads), deque[Future[Made]]()
+        try:
+            for frame in frames:
+                waiting.append(pool.submit(self.make, self.see(frame)))
+                if len(waiting) > threads:
+                    yield self.finish(waiting.popleft().result())
+            while waiting:
+                yield self.finish(waiting.popleft().result())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def see(self, frame: Frame) -> Seen:
+        """Find out who is in the next frame, and what is to be done; changes no pixel."""
+        watch = Stopwatch()
+        sight = self._watcher(frame, watch)
+        assert frame.time is not None  # the watcher refuses such frames
+        time = frame.time
+        with watch("track"):
+            roles = self._follower(sight, time)
+            doubtful = tuple(doubt and self._who_matters for doubt in sight.doubtful)
+            size = frame.height, frame.width
+            wrong = self._inspector(sight.faces, sight.presence, doubtful, size)
+            bad = {number for number, reason in wrong.items() if reason is not None}
+            self._bad = {number: self._bad.get(number, time) for number in bad}
+        numbers = roles.faces.ids.tolist()
+        targets = tuple(
+            i for i, (face, _) in enumerate(roles.pairs) if self._worth(numbers[face], time)
+        )
+        return Seen(frame, time, sight, roles, wrong, targets, watch)
+
+    def make(self, seen: Seen) -> Made:
+        """Make the faces anew; knows no other frame, and may run in any thread."""
+        pairs = [seen.roles.pairs[i] for i in seen.targets]
+        if not pairs:
+            return Made(seen, None, {}, {})
+        faces, roles = [face for face, _ in pairs], [role for _, role in pairs]
+        own = None
+        if self.strength < 1:
+            likenesses = [seen.sight.likenesses[seen.roles.rows[face]] for face in faces]
+            own = torch.stack([likeness.mean for likeness in likenesses])
+        patches, good, reasons = self.pipeline.make(
+            seen.frame,
+            seen.roles.faces[faces],
+            wanted(self.cast, roles),
+            strength=self.strength,
+            own=own,
+            watch=seen.watch,
+        )
+        numbers = seen.roles.faces.ids[faces].tolist()
+        return Made(
+            seen,
+            patches,
+            {numbers[i]: row for row, i in enumerate(good)},
+            {numbers[i]: r for i, r in enumerate(reasons) if r is not None},
+        )
+
+    def finish(self, made: Made) -> Swapped:
+        """Lay the faces over their frame, in place, as opaque as they may be."""
+        seen, frame = made.seen, made.seen.frame
+        faces, waiting = seen.roles.faces, seen.sight.waiting
+        numbers = faces.ids.tolist()
+        logits = seen.sight.presence.tolist()
+        wishes, wrong = [], {}
+        for face, role in seen.roles.pairs:
+            number = numbers[face]
+            reason: Reason | None = "rejected" if number in made.reasons else seen.wrong[number]
+            row = made.shown.get(number)
+            patch = None if row is None or made.patches is None else made.patches[[row]]
+            clear = logits[seen.roles.rows[face]] >= CLEAR
+            wishes.append(Wish(number, role, reason is None, patch, clear=clear))
+            if reason is not None:
+                wrong[number] = reason
+        for number, role in seen.roles.keepers.items():
+            wishes.append(Wish(number, role, good=False, patch=None))
+            wrong[number] = "lost"
+        self._log(seen.time, wrong, self.policy.action)
+        places = Faces.joined([faces, waiting])
+        laid = self._fader(wishes, places, seen.time, fresh=seen.sight.fresh)
+        carried = [row for row, n in enumerate(waiting.ids.tolist()) if n in laid.numbers]
+        unseen = waiting[carried]
+        all_faces = Faces.joined([faces, replace(unseen, scores=torch.zeros_like(unseen.scores))])
+        index = {number: row for row, number in enumerate(all_faces.ids.tolist())}
+        layers = None
+        if laid.patches is not None:
+            layers = lay(frame, laid.patches, laid.opacities, seen.watch)
+        return Swapped(
+            frame=frame,
+            faces=all_faces,
+            chosen=tuple(index[number] for number in laid.numbers),
+            roles=laid.roles,
+            faults=tuple(Fault(index[n], reason) for n, reason in made.reasons.items()),
+            distances=_with_unseen(seen.roles.distances, len(carried)),
+            layers=layers,
+            opacities=tuple(laid.opacities.tolist()),
+            timings=seen.watch.seconds,
+        )
+
+    def _worth(self, number: int, time: Fraction) -> bool:
+        """Return whether a face is to be made anew: while it is good, or fades and may be seen."""
+        since = self._bad.get(number)
+        if since is None:
+            return True
+        return self.policy.action == "fade" and time - since <= exact(self.policy.fade)
+
+
+def _with_unseen(distances: Tensor | None, count: int) -> Tensor | None:
+    """Return ``distances`` (K, R) with rows for ``count`` faces that cannot be seen."""
+    if distances is None or not count:
+        return distances
+    return torch.cat([distances, distances.new_full((count, distances.shape[1]), FARTHEST)])
