@@ -1,0 +1,285 @@
+"""Reading clips: every frame that decodes, in order, at its own time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, get_args
+
+import av
+from av.container import InputContainer
+from av.error import FFmpegError
+from av.filter import Graph
+from av.video.stream import VideoStream
+
+from mien.errors import ClipUnreadable, InvalidOption
+from mien.media.clip.damage import Ledger, Lost
+from mien.media.clip.info import MAX_MEGAPIXELS, ClipInfo, read_info
+from mien.media.clip.layout import in_planes, like
+from mien.media.clip.opening import explained, open_clip, pictures_of, reason
+from mien.media.clip.stored import Look, StoredFrame
+
+Fields = Literal["deinterlace", "keep", "refuse"]
+
+PATIENCE = 20
+"""Read errors in a row after which the rest of a file is given up."""
+
+SAID_AT_START = ("mov", "matroska", "avi")
+"""Formats that say at their start how long they last."""
+
+
+class Clip:
+    """A clip that can be read, several times if need be.
+
+    Raises ClipUnreadable if the file is not a clip, holds no pictures that decode, or has frames
+    of more than ``max_megapixels``.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, max_megapixels: float = MAX_MEGAPIXELS
+    ) -> None:
+        self.path = Path(path)
+        self.info: ClipInfo
+        self.look: Look
+        self.info, self.look = read_info(self.path, max_megapixels=max_megapixels)
+        self._ledger: Ledger | None = None
+        self._notes: dict[str, None] = {}
+
+    @property
+    def lost(self) -> tuple[Lost, ...]:
+        """What the last reading could not get, by time; complete once it has ended."""
+        return () if self._ledger is None else tuple(self._ledger.losses)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the last reading had to do to the frames, in sentences."""
+        return tuple(self._notes)
+
+    def frames(
+        self,
+        *,
+        start: Fraction | None = None,
+        end: Fraction | None = None,
+        sdr: bool = False,
+        fields: Fields = "deinterlace",
+        threads: int | None = None,
+    ) -> Iterator[StoredFrame]:
+        """Yield every frame that decodes and is shown from ``start`` on and before ``end``.
+
+        Times are seconds as the clip counts them. ``sdr`` brings HDR and wide colours to BT.709.
+        ``fields`` says what becomes of interlaced frames. ``threads`` are the decoder's; None for
+        as many as there are cores. Damage ends nothing: see ``lost``. Raises InvalidOption, and
+        ClipUnreadable if the file vanishes, or is interlaced and refused.
+        """
+        if fields not in get_args(Fields):
+            raise InvalidOption("fields", fields, get_args(Fields))
+        if start is not None and end is not None and end <= start:
+            raise InvalidOption("end", str(end), f"a time after start, {start}")
+        self._notes = {}
+        with explained(self.path):
+            frames = self._stored(start, end, fields, threads)
+            for number, frame in enumerate(frames):
+                shown = replace(frame, number=number)
+                yield shown.in_sdr() if sdr else shown
+
+    def _stored(
+        self, start: Fraction | None, end: Fraction | None, fields: Fields, threads: int | None
+    ) -> Iterator[StoredFrame]:
+        container = _opened_at(self.path, start)
+        with container:
+            track = pictures_of(container, self.path)
+            track.thread_type = "AUTO"  # type: ignore[assignment]
+            if threads is not None:
+                track.thread_count = threads
+            self._ledger = ledger = Ledger(
+                self.info.codec,
+                holes=container.format.name.startswith("matroska"),
+                fields=self.info.interlaced,
+            )
+            seen = [0]
+            frames = self._timed(_decoded(container, track, ledger, seen), track, ledger)
+            if fields != "keep":
+                frames = self._progressive(frames, fields)
+            reached = False
+            for frame, time, damaged in frames:
+                if start is not None and time < start:
+                    continue
+                if end is not None and time >= end:
+                    reached = True
+                    break
+                yield self._frame(frame, time, damaged)
+            whole = start is None and not reached
+            ledger.close(
+                start=Fraction(0) if start is None else start,
+                end=end if reached else None,
+                told=_told_end(container),
+                indexed=_unread(track, seen[0]) if whole and "mov" in container.format.name else [],
+            )
+
+    def _timed(
+        self, frames: Iterator[av.VideoFrame], track: VideoStream, ledger: Ledger
+    ) -> Iterator[tuple[av.VideoFrame, Fraction, bool]]:
+        """Yield frames with the times they are shown at, which never go back."""
+        last: Fraction | None = None
+        for frame in frames:
+            base = frame.time_base or track.time_base
+            assert base is not None
+            count = frame.pts if frame.pts is not None else frame.dts
+            if count is not None:
+                time = count * base
+            else:
+                time = Fraction(0) if last is None else last + (frame.duration or 1) * base
+            damaged = ledger.frame(time, corrupt=frame.is_corrupt)
+            if last is not None and time <= last:
+                self._note("Some frames had no time of their own, and were put after those before.")
+                time = last + base
+            last = time
+            frame.pts, frame.time_base = int(time / base), base
+            yield frame, time, damaged
+
+    def _progressive(
+        self, frames: Iterator[tuple[av.VideoFrame, Fraction, bool]], fields: Fields
+    ) -> Iterator[tuple[av.VideoFrame, Fraction, bool]]:
+        """Yield the frames with the lines of interlaced ones brought together, one for one."""
+        waiting: list[tuple[Fraction, bool]] = []
+        graph: Graph | None = None
+        for frame, time, damaged in frames:
+            if graph is None:
+                if not frame.interlaced_frame:
+                    yield frame, time, damaged
+                    continue
+                if fields == "refuse":
+                    raise ClipUnreadable(
+                        f"{self.path} is interlaced, which was to be refused.", path=self.path
+                    )
+                self._note("Interlaced frames were deinterlaced (bwdif), one frame for each.")
+                graph = _deinterlacer(frame)
+            waiting.append((time, damaged))
+            graph.vpush(frame)
+            yield from _pulled(graph, waiting)
+        if graph is not None:
+            graph.vpush(None)
+            yield from _pulled(graph, waiting)
+
+    def _frame(self, frame: av.VideoFrame, time: Fraction, damaged: bool) -> StoredFrame:
+        look = self.look
+        raw = in_planes(frame)
+        if (raw.width, raw.height, raw.format.name) != (look.width, look.height, look.layout.name):
+            self._note(
+                f"The frames change from {look.width}x{look.height} {look.layout.name} to "
+                f"{raw.width}x{raw.height} {raw.format.name}; they were fitted to the first."
+            )
+            raw = raw.reformat(look.width, look.height, look.layout.name, threads=1)
+        if raw is not frame:
+            raw = like(frame, raw)
+        base = frame.time_base
+        assert base is not None
+        duration = frame.duration * base if frame.duration else None
+        return StoredFrame(raw, look, time, duration, damaged=damaged)
+
+    def _note(self, sentence: str) -> None:
+        self._notes[sentence] = None
+
+
+def _opened_at(path: Path, start: Fraction | None) -> InputContainer:
+    """Return ``path`` opened, to be read from a key frame before ``start``."""
+    container = open_clip(path)
+    if start is None:
+        return container
+    track = pictures_of(container, path)
+    base = track.time_base
+    try:
+        assert base is not None
+        container.seek(int(start / base), stream=track)
+        for packet in container.demux(track):
+            if packet.pts is not None:
+                if packet.pts * base <= start and packet.is_keyframe:
+                    container.seek(int(start / base), stream=track)
+                    return container
+                break
+    except FFmpegError:
+        pass
+    container.close()  # its index is wrong, or there is none: all of it is read
+    return open_clip(path)
+
+
+def _decoded(
+    container: InputContainer, track: VideoStream, ledger: Ledger, seen: list[int]
+) -> Iterator[av.VideoFrame]:
+    """Yield the frames of ``track``, whatever else is in the way; count its packets in ``seen``."""
+    for packet in _packets(container, ledger):
+        ours = packet.stream_index == track.index
+        ledger.packet(packet, pictures=ours)
+        if not ours:
+            continue
+        seen[0] += 1
+        try:
+            frames = track.decode(packet)
+        except (FFmpegError, ValueError):
+            ledger.undecodable(packet)
+            continue
+        yield from frames
+    for _ in range(PATIENCE):  # a decoder may have several to complain about
+        try:
+            yield from track.decode(None)
+            return
+        except EOFError:
+            return
+        except (FFmpegError, ValueError):
+            continue
+
+
+def _packets(container: InputContainer, ledger: Ledger) -> Iterator[av.Packet]:
+    failures = 0
+    while True:
+        try:
+            for packet in container.demux():
+                if packet.size:
+                    failures = 0
+                    yield packet
+            return
+        except (FFmpegError, OSError) as error:
+            failures += 1
+            if failures > PATIENCE:
+                ledger.unreadable(reason(error))
+                return
+
+
+def _deinterlacer(frame: av.VideoFrame) -> Graph:
+    graph = Graph()
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base
+    )
+    bwdif = graph.add("bwdif", "mode=send_frame:deint=interlaced")
+    return graph.link_nodes(source, bwdif, graph.add("buffersink")).configure() or graph
+
+
+def _pulled(
+    graph: Graph, waiting: list[tuple[Fraction, bool]]
+) -> Iterator[tuple[av.VideoFrame, Fraction, bool]]:
+    while waiting:
+        try:
+            frame = graph.vpull()
+        except (av.error.BlockingIOError, EOFError):
+            return
+        time, damaged = waiting.pop(0)
+        yield frame, time, damaged
+
+
+def _told_end(container: InputContainer) -> Fraction | None:
+    """Return when the file says that it ends."""
+    said = any(name in container.format.name for name in SAID_AT_START)
+    if not said or container.duration is None:
+        return None
+    return Fraction(container.duration + (container.start_time or 0), av.time_base)
+
+
+def _unread(track: VideoStream, seen: int) -> list[Fraction]:
+    """Return the times of frames in the index of ``track`` beyond the first ``seen``."""
+    base = track.time_base
+    assert base is not None
+    missing = len(track.index_entries) - seen
+    return [entry.timestamp * base for entry in track.index_entries[seen:]] if missing > 0 else []
