@@ -94,9 +94,7 @@ class ClipUnwritable(ClipError):
 class DiskFull(ClipUnwritable):
     """There is no room for the output. ``needed`` and ``free`` are bytes, or None if unknown."""
 
-    def __init__(
-        self, path: Path, *, needed: int | None = None, free: int | None = None
-    ) -> None:
+    def __init__(self, path: Path, *, needed: int | None = None, free: int | None = None) -> None:
         self.needed, self.free = needed, free
         known = needed is not None and free is not None
         what = (

@@ -112,7 +112,12 @@ class Ledger:
         self.losses.append(Lost("cut", self._last_time, None, None, why))
 
     def close(
-        self, *, start: Fraction, end: Fraction | None, told: Fraction | None, indexed: list[Fraction]
+        self,
+        *,
+        start: Fraction,
+        end: Fraction | None,
+        told: Fraction | None,
+        indexed: list[Fraction],
     ) -> None:
         """Note what is missing from ``start`` to ``end`` once all was read.
 

@@ -247,9 +247,7 @@ class StoredFrame:
         moved = values - converter.chroma(old.astype(np.float32) / peak)
         here = (slice(blocks.top, blocks.bottom), slice(blocks.left, blocks.right))
         present = np.stack([own[1][here], own[2][here]], axis=-1)
-        mixed = share * converter.shrunk(values) + (1 - share) * (
-            present + converter.shrunk(moved)
-        )
+        mixed = share * converter.shrunk(values) + (1 - share) * (present + converter.shrunk(moved))
         samples = np.where(share > 0, converter.rounded_chroma(mixed), present)
         return [Patch(plane, blocks.top, blocks.left, samples[..., plane - 1]) for plane in (1, 2)]
 

@@ -1,0 +1,266 @@
+"""A run of writing: frames into an encoder, packets and all other tracks into a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.codec.context import Flags
+from av.container import OutputContainer
+from av.container.core import Flags as ContainerFlags
+from av.video.codeccontext import VideoCodecContext
+from av.video.stream import VideoStream
+
+from mien.media.clip.containers import Container
+from mien.media.clip.encoder import Clockwork, Decoding, new_context, set_up
+from mien.media.clip.encoding import SEGMENT, ClipSettings, Plan, plan
+from mien.media.clip.fitting import Fitter
+from mien.media.clip.info import ClipInfo
+from mien.media.clip.labels import label
+from mien.media.clip.reading import Clip
+from mien.media.clip.segments import Packet, Work
+from mien.media.clip.stored import Look, StoredFrame
+from mien.media.clip.tracks import TrackReport, Tracks
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was asked for."""
+
+    path: Path
+    clip: Clip
+    container: Container
+    settings: ClipSettings
+    start: Fraction | None
+    end: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written."""
+
+    path: Path
+    frames: int
+    duration: Fraction
+    """From the first frame to the end of the last one, in seconds."""
+
+    size: int
+    """Bytes of the file."""
+
+    codec: str
+    tracks: tuple[TrackReport, ...]
+    """What became of every other track of the input."""
+
+    notes: tuple[str, ...]
+    """What is not as in the input, in sentences."""
+
+
+class Run:
+    """An output that is being written."""
+
+    def __init__(
+        self,
+        order: Order,
+        output: OutputContainer,
+        look: Look,
+        origin: Fraction,
+        work: Work | None,
+    ) -> None:
+        info, settings = order.clip.info, order.settings
+        self._order, self._output, self._work = order, output, work
+        self._plan = plan_for(look, info, order.container, settings, order.path)
+        self._fitter = Fitter(look, self._plan, order.container, settings)
+        rate = info.rate or Fraction(25)
+        unit = info.time_base if order.container.name != "avi" else 1 / rate
+        self._clock = Clockwork(unit, rate, origin)
+        output.flags |= (
+            ContainerFlags.bitexact.value
+        )  # nothing random: the same input, the same file
+        self._stream = self._add_pictures(info)
+        self._tracks = Tracks(
+            order.clip.path,
+            output,
+            order.container,
+            sound=settings.sound,
+            start=None if order.start is None else origin,
+            end=order.end,
+            origin=origin,
+        )
+        label(
+            output,
+            info,
+            order.container,
+            tags=settings.tags,
+            start=None if order.start is None else origin,
+            end=order.end,
+            origin=origin,
+        )
+        self._context: VideoCodecContext | None = None
+        self._depth: int | None = None
+        self._decoding: Decoding | None = None
+        self._durations: dict[int, int] = {}
+        self._in_segment = 0
+        self._last = Fraction(0)
+        self._span = [Fraction(0), Fraction(0)]
+        self.frames = 0
+        if work is not None:
+            self.frames = work.frames
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self._tracks.release()
+        if error is None:
+            self._output.close()
+        # else the trailer would be written into a file that is about to go
+
+    def write(self, frame: StoredFrame) -> None:
+        count = self._clock.count(frame.time)
+        if self._context is None:
+            self._context = self._next_context()
+        raw = self._fitter.fit(frame)
+        raw.pts, raw.time_base = count, self._clock.unit
+        duration = 0 if frame.duration is None else round(frame.duration / self._clock.unit)
+        self._durations[count] = duration
+        self._note_span(frame, duration)
+        if self._work is None:
+            self._timing().shown(count)
+        self._take(self._context.encode(raw))
+        self._last = frame.time
+        self.frames += 1
+        self._in_segment += 1
+        if self._in_segment == SEGMENT:
+            self._end_segment()
+
+    def finish(self) -> None:
+        self._end_segment()
+        if self._work is not None:
+            self._join(self._work)
+        self._tracks.close()
+
+    def summary(self) -> Written:
+        notes = [*self._plan.notes, *self._fitter.notes]
+        unit = self._order.container.unit
+        if unit is not None and (Fraction(1, unit) / self._clock.unit).denominator != 1:
+            coarse = self._clock.unit * unit
+            if coarse.denominator != 1:
+                notes.append(
+                    f"Times are rounded to {unit} a second, all that such a file can tell."
+                )
+        return Written(
+            path=self._order.path,
+            frames=self.frames,
+            duration=self._span[1] - self._span[0],
+            size=0,
+            codec=self._plan.codec,
+            tracks=tuple(self._tracks.reports),
+            notes=(*self._order.clip.notes, *notes),
+        )
+
+    def _add_pictures(self, info: ClipInfo) -> VideoStream:
+        stream = self._output.add_stream(self._plan.encoder.name, rate=self._clock.rate)
+        assert isinstance(stream, VideoStream)
+        self._headers_apart = bool(stream.codec_context.flags & Flags.global_header)
+        self._set_up(stream.codec_context)
+        stream.time_base = self._clock.unit
+        if self._plan.codec == "hevc" and self._order.container.edits:
+            stream.codec_context.codec_tag = "hvc1"  # the one that all players know
+        orientation = self._fitter.shape.orientation
+        if not orientation.plain:
+            stream.set_display_matrix(orientation.matrix)
+        return stream
+
+    def _set_up(self, context: VideoCodecContext) -> VideoCodecContext:
+        return set_up(
+            context,
+            self._plan,
+            self._fitter.pixel_format,
+            self._fitter.shape,
+            self._clock,
+            threads=self._order.settings.threads,
+            headers_apart=self._headers_apart,
+        )
+
+    def _next_context(self) -> VideoCodecContext:
+        """Return an encoder that starts afresh; the first one is the output's own."""
+        if self._depth is None and self._work is None:
+            self._output.start_encoding()
+            context = self._stream.codec_context
+        else:
+            context = self._set_up(new_context(self._plan.encoder.name))
+            context.open()
+        self._depth = context.reorder_depth
+        return context
+
+    def _timing(self) -> Decoding:
+        if self._decoding is None:
+            assert self._depth is not None
+            self._decoding = Decoding(self._depth)
+        return self._decoding
+
+    def _take(self, packets: list[av.Packet]) -> None:
+        if self._work is not None:
+            self._work.add([self._kept(packet) for packet in packets])
+            return
+        for packet in packets:
+            self._mux(packet, packet.is_keyframe, self._durations.pop(packet.pts or 0, 0))
+
+    def _kept(self, packet: av.Packet) -> Packet:
+        assert packet.pts is not None
+        duration = self._durations.pop(packet.pts, 0)
+        return Packet(packet.pts, duration, packet.is_keyframe, bytes(packet))
+
+    def _mux(self, packet: av.Packet, key: bool, duration: int) -> None:
+        assert packet.pts is not None
+        packet.dts = self._timing().next(packet.pts)
+        packet.time_base = self._clock.unit
+        packet.is_keyframe = key
+        packet.duration = duration
+        packet.stream = self._stream
+        self._tracks.advance(packet.dts * self._clock.unit)
+        self._output.mux(packet)
+
+    def _end_segment(self) -> None:
+        if self._context is None:
+            return
+        self._take(self._context.encode(None))
+        if self._work is not None:
+            origin = str(self._clock.origin)
+            self._work.finish(frames=self._in_segment, last=str(self._last), origin=origin)
+        self._context, self._in_segment = None, 0
+
+    def _join(self, work: Work) -> None:
+        self._output.start_encoding()
+        self._depth = self._stream.codec_context.reorder_depth
+        for packets in work.packets():
+            for shown in sorted(packet.shown for packet in packets):
+                self._timing().shown(shown)
+            for kept in packets:
+                packet = av.Packet(kept.data)
+                packet.pts = kept.shown
+                self._mux(packet, kept.key, kept.duration)
+
+    def _note_span(self, frame: StoredFrame, duration: int) -> None:
+        if not self.frames:
+            self._span[0] = frame.time
+        self._span[1] = frame.time + duration * self._clock.unit
+
+
+def plan_for(
+    look: Look, info: ClipInfo, container: Container, settings: ClipSettings, path: Path
+) -> Plan:
+    """Return how frames of ``look`` are written. Raises ClipUnwritable, InvalidOption."""
+    return plan(
+        codec=info.codec,
+        profile=info.profile,
+        layout=look.layout,
+        colour=look.colour,
+        hdr=look.hdr,
+        size=(look.width, look.height),
+        container=container,
+        settings=settings,
+        path=path,
+    )
