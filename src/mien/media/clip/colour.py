@@ -195,8 +195,8 @@ def colour_of(frame: av.VideoFrame, context: Any) -> Colour:
 def hdr_of(frame: av.VideoFrame) -> Hdr:
     """Return the HDR metadata that a decoded frame carries (libavutil's structures)."""
     mastering = light = None
-    sides = frame.side_data
-    if (side := sides.get(Type.MASTERING_DISPLAY_METADATA)) is not None:  # type: ignore[attr-defined]
+    sides: Any = frame.side_data
+    if (side := sides.get(Type.MASTERING_DISPLAY_METADATA)) is not None:
         *numbers, has_primaries, has_light = struct.unpack("=20i2i", bytes(side)[:88])
         pairs = zip(numbers[::2], numbers[1::2], strict=True)
         values = [Fraction(n, d) if d else Fraction(0) for n, d in pairs]
@@ -206,6 +206,6 @@ def hdr_of(frame: av.VideoFrame) -> Hdr:
             values[8] if has_light else None,
             values[9] if has_light else None,
         )
-    if (side := sides.get(Type.CONTENT_LIGHT_LEVEL)) is not None:  # type: ignore[attr-defined]
+    if (side := sides.get(Type.CONTENT_LIGHT_LEVEL)) is not None:
         light = Light(*struct.unpack("=2I", bytes(side)[:8]))
     return Hdr(mastering, light)

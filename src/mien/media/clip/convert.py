@@ -37,7 +37,7 @@ nothing is said; all but those two old ones then have it on the left column."""
 
 SCALER_MATRICES = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating[Any]]
 
 
 class Converter:
@@ -122,7 +122,7 @@ class Converter:
         if (width, height) == (self.width, self.height):
             return frame
         even = av.VideoFrame(width, height, frame.format.name)
-        even.time_base, even.pts = frame.time_base, frame.pts  # type: ignore[assignment]
+        even.time_base, even.pts = frame.time_base, frame.pts
         return padded(frame, even, self.layout)
 
     def _whitened(self, plane: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
@@ -145,7 +145,7 @@ class Converter:
         black, span = self._luma_range()
         peak = 65535 if self.deep else 255
         codes = (np.arange(self.layout.top + 1) - black) / span * peak
-        return np.clip(codes + 0.5, 0, peak).astype(np.uint16 if self.deep else np.uint8)
+        return np.asarray(np.clip(codes + 0.5, 0, peak), np.uint16 if self.deep else np.uint8)
 
     def _luma_range(self) -> tuple[float, float]:
         """Return the code of black and how many codes white lies above it."""
@@ -201,7 +201,7 @@ class Converter:
         return self._rounded(values)
 
     def _rounded(self, values: Floats) -> npt.NDArray[Any]:
-        return np.clip(values + np.float32(0.5), 0, self.layout.top).astype(self.layout.dtype)
+        return np.asarray(np.clip(values + 0.5, 0, self.layout.top), self.layout.dtype)
 
     def _weights(self) -> tuple[float, float]:
         return self.colour.weights(self.height)

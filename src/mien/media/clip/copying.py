@@ -8,14 +8,13 @@ from os import PathLike
 from pathlib import Path
 
 import av
-from av.container.core import Flags
 
 from mien.errors import ClipUnwritable, PictureUnwritable
 from mien.media.atomic import whole_file
 from mien.media.claim import claim
 from mien.media.clip.containers import container_of
 from mien.media.clip.encoding import ClipSettings
-from mien.media.clip.labels import label, mux_options
+from mien.media.clip.labels import BITEXACT, label, mux_options
 from mien.media.clip.reading import Clip
 from mien.media.clip.run import Written
 from mien.media.clip.tracks import Tracks
@@ -76,7 +75,7 @@ def copy_clip(
             output = av.open(
                 file, "w", format=container.name, options=mux_options(clip.info, container)
             )
-            output.flags |= Flags.bitexact.value
+            output.flags |= BITEXACT
             tracks = Tracks(
                 clip.path,
                 output,

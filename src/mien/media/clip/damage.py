@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import av
 
@@ -67,7 +67,7 @@ class Ledger:
         self._last_time: Fraction | None = None
         self._gaps = 0
 
-    def packet(self, packet: av.Packet, *, pictures: bool) -> None:
+    def packet(self, packet: av.Packet[Any], *, pictures: bool) -> None:
         """Note a packet; ``pictures`` says whether it is one of the track that is decoded."""
         base = packet.time_base
         start = None if packet.pts is None else packet.pts * base
@@ -102,7 +102,7 @@ class Ledger:
             self.losses.append(Lost("damaged", time, time, 1, why))
         return bool(why)
 
-    def undecodable(self, packet: av.Packet) -> None:
+    def undecodable(self, packet: av.Packet[Any]) -> None:
         """Note that the decoder refused a packet."""
         if packet.pts is not None and (start := packet.pts * packet.time_base) in self._waiting:
             self._waiting[start] = "the decoder refused its data"
@@ -151,6 +151,6 @@ def _runs(times: list[Fraction]) -> Iterator[tuple[Fraction, Fraction, int]]:
             first = place
 
 
-def _shows_nothing(packet: av.Packet, codec: str) -> bool:
+def _shows_nothing(packet: av.Packet[Any], codec: str) -> bool:
     """Return whether a packet only makes a picture that later ones refer to (RFC 6386, 9.1)."""
     return codec == "vp8" and packet.size > 0 and not bytes(packet)[0] & 0x10

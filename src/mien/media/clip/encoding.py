@@ -25,8 +25,9 @@ SEGMENT = 240
 often as encoders set a key frame anyway."""
 
 LOSSLESS = frozenset(
-    "ffv1 huffyuv ffvhuff hymt utvideo magicyuv rawvideo png apng qtrle v210 v410 v308 v408 r210 "
-    "zlib lagarith lcl qoi yuv4 wrapped_avframe ljpeg zerocodec vble ylc".split()
+    {"ffv1", "huffyuv", "ffvhuff", "hymt", "utvideo", "magicyuv", "rawvideo", "png", "apng"}
+    | {"qtrle", "v210", "v410", "v308", "v408", "r210", "zlib", "lagarith", "lcl", "qoi", "yuv4"}
+    | {"wrapped_avframe", "ljpeg", "zerocodec", "vble", "ylc"}
 )
 STUDIO = frozenset({"prores", "prores_raw", "dnxhd", "cfhd", "jpeg2000", "aic", "hap", "vc2"})
 
@@ -51,6 +52,10 @@ class Encoder:
     even: bool = False
     """Whether width and height must be whole chroma blocks."""
 
+    reorders: int = 0
+    """By how many frames, at most, the order of decoding differs from that of showing; what the
+    open encoder says counts too, but not all of them say it."""
+
 
 X_PRESETS = (
     *("ultrafast", "superfast", "veryfast", "faster", "fast"),
@@ -60,7 +65,7 @@ X_PRESETS = (
 ENCODERS: tuple[Encoder, ...] = (
     Encoder("libx264", "h264", {"crf": "18"}, "crf", 51, X_PRESETS, 2, even=True),
     Encoder("libx264rgb", "h264", {"crf": "18"}, "crf", 51, X_PRESETS, 2),
-    Encoder("libx265", "hevc", {"crf": "19"}, "crf", 51, X_PRESETS, 16, even=True),
+    Encoder("libx265", "hevc", {"crf": "19"}, "crf", 51, X_PRESETS, 16, even=True, reorders=2),
     Encoder(
         "libsvtav1",
         "av1",

@@ -140,8 +140,8 @@ def read_info(path: Path, *, max_megapixels: float = MAX_MEGAPIXELS) -> tuple[Cl
                 path=path,
             )
         frame = _first_frame(container, track, path)
-        sides = frame.side_data
-        matrix = sides.get(Type.DISPLAYMATRIX)  # type: ignore[attr-defined]
+        sides: Any = frame.side_data
+        matrix = sides.get(Type.DISPLAYMATRIX)
         orientation = orientation_of(None if matrix is None else bytes(matrix))
         colour, hdr = colour_of(frame, track.codec_context), hdr_of(frame)
         interlaced = frame.interlaced_frame or track.codec_context.field_order > 1

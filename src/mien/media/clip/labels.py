@@ -13,6 +13,9 @@ from mien.media.clip.info import ClipInfo
 OWN_TAGS = frozenset({"major_brand", "minor_version", "compatible_brands", "encoder"})
 """Metadata of a file that say how it was made, and not what it holds."""
 
+BITEXACT = 0x400
+"""FFmpeg's flag (AVFMT_FLAG_BITEXACT) for nothing random in a file: same input, same file."""
+
 NANOSECOND = Fraction(1, 1_000_000_000)
 
 

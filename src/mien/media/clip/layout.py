@@ -118,11 +118,13 @@ def planes_of(frame: av.VideoFrame, layout: Layout) -> tuple[npt.NDArray[Any], .
     """Return views (h, w) of the planes of ``frame``, in the format's order."""
     size = np.dtype(layout.dtype).itemsize
     return tuple(
-        np.frombuffer(plane, layout.dtype).reshape(plane.height, plane.line_size // size)[
-            :, : plane.width
-        ]
+        _samples(plane, layout).reshape(plane.height, plane.line_size // size)[:, : plane.width]
         for plane in frame.planes
     )
+
+
+def _samples(plane: Any, layout: Layout) -> npt.NDArray[Any]:
+    return np.frombuffer(plane, layout.dtype)
 
 
 def in_planes(frame: av.VideoFrame) -> av.VideoFrame:
@@ -142,14 +144,16 @@ def moved(frame: av.VideoFrame, name: str) -> av.VideoFrame:
     copy = like(frame, av.VideoFrame(frame.width, frame.height, name))
     for into, plane, source in zip(planes_of(copy, layout), copy.planes, frame.planes, strict=True):
         size = np.dtype(layout.dtype).itemsize
-        rows = np.frombuffer(source, layout.dtype).reshape(plane.height, source.line_size // size)
+        rows = _samples(source, layout).reshape(plane.height, source.line_size // size)
         into[:] = rows[:, : plane.width]
     return copy
 
 
 def like(frame: av.VideoFrame, other: av.VideoFrame) -> av.VideoFrame:
     """Return ``other`` with the time and colours of ``frame``."""
-    other.pts, other.time_base = frame.pts, frame.time_base  # type: ignore[assignment]
+    other.pts = frame.pts
+    if frame.time_base is not None:
+        other.time_base = frame.time_base
     for name in ("color_range", "colorspace", "color_primaries", "color_trc"):
         setattr(other, name, getattr(frame, name))
     return other

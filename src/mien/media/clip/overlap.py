@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -135,4 +135,4 @@ class Behind(Generic[T]):
     def _raise(self) -> None:
         if self._error is not None:
             error, self._error = self._error, None
-            raise cast("BaseException", error)
+            raise error

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import av
 from av.container import InputContainer
@@ -69,7 +69,7 @@ class Clip:
     ) -> Iterator[StoredFrame]:
         """Yield every frame that decodes and is shown from ``start`` on and before ``end``.
 
-        Times are seconds as the clip counts them. ``sdr`` brings HDR and wide colours to BT.709.
+        Times are seconds as the clip counts them, and are rounded to its unit. ``sdr`` brings HDR and wide colours to BT.709.
         ``fields`` says what becomes of interlaced frames. ``threads`` are the decoder's; None for
         as many as there are cores. Damage ends nothing: see ``lost``. Raises InvalidOption, and
         ClipUnreadable if the file vanishes, or is interlaced and refused.
@@ -79,6 +79,8 @@ class Clip:
         if start is not None and end is not None and end <= start:
             raise InvalidOption("end", str(end), f"a time after start, {start}")
         self._notes = {}
+        base = self.info.time_base
+        start, end = (None if t is None else round(t / base) * base for t in (start, end))
         with explained(self.path):
             frames = self._stored(start, end, fields, threads)
             for number, frame in enumerate(frames):
@@ -91,7 +93,7 @@ class Clip:
         container = _opened_at(self.path, start)
         with container:
             track = pictures_of(container, self.path)
-            track.thread_type = "AUTO"  # type: ignore[assignment]
+            track.thread_type = "AUTO"
             if threads is not None:
                 track.thread_count = threads
             self._ledger = ledger = Ledger(
@@ -232,7 +234,7 @@ def _decoded(
             continue
 
 
-def _packets(container: InputContainer, ledger: Ledger) -> Iterator[av.Packet]:
+def _packets(container: InputContainer, ledger: Ledger) -> Iterator[av.Packet[Any]]:
     failures = 0
     while True:
         try:
@@ -254,7 +256,8 @@ def _deinterlacer(frame: av.VideoFrame) -> Graph:
         width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base
     )
     bwdif = graph.add("bwdif", "mode=send_frame:deint=interlaced")
-    return graph.link_nodes(source, bwdif, graph.add("buffersink")).configure() or graph
+    graph.link_nodes(source, bwdif, graph.add("buffersink")).configure()
+    return graph
 
 
 def _pulled(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 from av.codec.context import Flags
 from av.container import OutputContainer
-from av.container.core import Flags as ContainerFlags
 from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
@@ -18,7 +18,7 @@ from mien.media.clip.encoder import Clockwork, Decoding, new_context, set_up
 from mien.media.clip.encoding import SEGMENT, ClipSettings, Plan, plan
 from mien.media.clip.fitting import Fitter
 from mien.media.clip.info import ClipInfo
-from mien.media.clip.labels import label
+from mien.media.clip.labels import BITEXACT, label
 from mien.media.clip.reading import Clip
 from mien.media.clip.segments import Packet, Work
 from mien.media.clip.stored import Look, StoredFrame
@@ -75,10 +75,8 @@ class Run:
         rate = info.rate or Fraction(25)
         unit = info.time_base if order.container.name != "avi" else 1 / rate
         self._clock = Clockwork(unit, rate, origin)
-        output.flags |= (
-            ContainerFlags.bitexact.value
-        )  # nothing random: the same input, the same file
-        self._stream = self._add_pictures(info)
+        output.flags |= BITEXACT
+        self._stream = self._add_pictures()
         self._tracks = Tracks(
             order.clip.path,
             output,
@@ -118,6 +116,7 @@ class Run:
         # else the trailer would be written into a file that is about to go
 
     def write(self, frame: StoredFrame) -> None:
+        """Encode the next frame, and put what is ready into the file or a segment."""
         count = self._clock.count(frame.time)
         if self._context is None:
             self._context = self._next_context()
@@ -136,12 +135,14 @@ class Run:
             self._end_segment()
 
     def finish(self) -> None:
+        """Write what encoders hold back, finished segments, and the rest of the other tracks."""
         self._end_segment()
         if self._work is not None:
             self._join(self._work)
         self._tracks.close()
 
     def summary(self) -> Written:
+        """Return what was written; its size is not known yet."""
         notes = [*self._plan.notes, *self._fitter.notes]
         unit = self._order.container.unit
         if unit is not None and (Fraction(1, unit) / self._clock.unit).denominator != 1:
@@ -160,7 +161,7 @@ class Run:
             notes=(*self._order.clip.notes, *notes),
         )
 
-    def _add_pictures(self, info: ClipInfo) -> VideoStream:
+    def _add_pictures(self) -> VideoStream:
         stream = self._output.add_stream(self._plan.encoder.name, rate=self._clock.rate)
         assert isinstance(stream, VideoStream)
         self._headers_apart = bool(stream.codec_context.flags & Flags.global_header)
@@ -192,8 +193,11 @@ class Run:
         else:
             context = self._set_up(new_context(self._plan.encoder.name))
             context.open()
-        self._depth = context.reorder_depth
+        self._depth = self._reordered(context)
         return context
+
+    def _reordered(self, context: VideoCodecContext) -> int:
+        return max(context.reorder_depth, self._plan.encoder.reorders)
 
     def _timing(self) -> Decoding:
         if self._decoding is None:
@@ -201,19 +205,19 @@ class Run:
             self._decoding = Decoding(self._depth)
         return self._decoding
 
-    def _take(self, packets: list[av.Packet]) -> None:
+    def _take(self, packets: list[av.Packet[Any]]) -> None:
         if self._work is not None:
             self._work.add([self._kept(packet) for packet in packets])
             return
         for packet in packets:
             self._mux(packet, packet.is_keyframe, self._durations.pop(packet.pts or 0, 0))
 
-    def _kept(self, packet: av.Packet) -> Packet:
+    def _kept(self, packet: av.Packet[Any]) -> Packet:
         assert packet.pts is not None
         duration = self._durations.pop(packet.pts, 0)
         return Packet(packet.pts, duration, packet.is_keyframe, bytes(packet))
 
-    def _mux(self, packet: av.Packet, key: bool, duration: int) -> None:
+    def _mux(self, packet: av.Packet[Any], key: bool, duration: int) -> None:
         assert packet.pts is not None
         packet.dts = self._timing().next(packet.pts)
         packet.time_base = self._clock.unit
@@ -234,7 +238,7 @@ class Run:
 
     def _join(self, work: Work) -> None:
         self._output.start_encoding()
-        self._depth = self._stream.codec_context.reorder_depth
+        self._depth = self._reordered(self._stream.codec_context)
         for packets in work.packets():
             for shown in sorted(packet.shown for packet in packets):
                 self._timing().shown(shown)

@@ -60,13 +60,13 @@ def light_to_pq(light: Floats) -> Floats:
 def hlg_to_scene(code: Floats) -> Floats:
     """Return scene light in [0, 1] for HLG values in [0, 1] (BT.2100-2, table 5)."""
     high = (np.exp((code - 0.55991073) / 0.17883277) + 0.28466892) / 12
-    return np.where(code <= 0.5, code * code / 3, high)
+    return np.asarray(np.where(code <= 0.5, code * code / 3, high))
 
 
 def scene_to_hlg(scene: Floats) -> Floats:
     """Return HLG values in [0, 1] for scene light in [0, 1]."""
     bright = 0.17883277 * np.log(np.maximum(12 * scene - 0.28466892, 1e-9)) + 0.55991073
-    return np.where(scene <= 1 / 12, np.sqrt(3 * np.maximum(scene, 0)), bright)
+    return np.asarray(np.where(scene <= 1 / 12, np.sqrt(3 * np.maximum(scene, 0)), bright))
 
 
 def compressed(light: Floats, peak: float) -> Floats:
@@ -147,8 +147,7 @@ class Tones:
 
     def _encoded(self, shown: Floats) -> Floats:
         """Return the clip's values for light ``shown`` after compression, in cd/m2."""
-        light = light_to_pq(np.array(self.peak)) * np.linspace(0, 1, 4096)
-        light = pq_to_light(light)
+        light: Floats = pq_to_light(light_to_pq(np.array(self.peak)) * np.linspace(0, 1, 4096))
         light = np.interp(shown, compressed(light, self.peak), light)
         if self.colour.transfer == PQ:
             return light_to_pq(light)
@@ -159,7 +158,8 @@ class Tones:
 
     def _linear(self, top: int) -> npt.NDArray[np.float32]:
         """Return, for every code up to ``top``, light of which 1 is white; for HLG, the scene's."""
-        code = np.arange(top + 1) / top
+        code: Floats = np.arange(top + 1) / top
+        linear: Floats
         if self.colour.transfer == PQ:
             linear = compressed(pq_to_light(code), self.peak) / WHITE
         elif self.colour.transfer == HLG:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import av
 from av.audio.fifo import AudioFifo
@@ -36,7 +37,9 @@ class Reencoder:
         self._start, self._end, self._origin = start, end, origin
         allowed = RATES.get(encoder, (source.rate,))
         rate = source.rate if source.rate in allowed else allowed[0]
-        self.stream: AudioStream = container.add_stream(encoder, rate=rate)
+        stream = container.add_stream(encoder, rate=rate)
+        assert isinstance(stream, AudioStream)
+        self.stream = stream
         self.stream.layout = source.layout.name
         channels = source.layout.nb_channels
         if encoder == "libmp3lame" and channels > 2:
@@ -48,7 +51,7 @@ class Reencoder:
         self._fifo = AudioFifo()
         self._written: int | None = None
 
-    def packets(self, packet: av.Packet | None) -> Iterator[av.Packet]:
+    def packets(self, packet: av.Packet[Any] | None) -> Iterator[av.Packet[Any]]:
         """Yield what comes of one packet of the input; of None, what is left.
 
         Packets that do not decode are silent.
@@ -66,7 +69,7 @@ class Reencoder:
                 yield from self.stream.encode(self._timed(last))
             yield from self.stream.encode(None)
 
-    def _encoded(self, frame: av.AudioFrame) -> Iterator[av.Packet]:
+    def _encoded(self, frame: av.AudioFrame) -> Iterator[av.Packet[Any]]:
         if frame.pts is None or frame.time_base is None:
             return
         time = frame.pts * frame.time_base

@@ -178,7 +178,7 @@ class StoredFrame:
         look = self.look.in_sdr
         rgb = self.look.tones.sight(self._rgb(), screen=True)
         frame = av.VideoFrame.from_ndarray(rgb, "rgb24")
-        frame.pts, frame.time_base = self.raw.pts, self.raw.time_base  # type: ignore[assignment]
+        frame.pts, frame.time_base = self.raw.pts, self.raw.time_base
         return replace(self, raw=_to_sdr(frame, look.layout), look=look, patches=(), _before={})
 
     def for_encoder(self) -> av.VideoFrame:
@@ -194,7 +194,7 @@ class StoredFrame:
             frame = self.raw
             if self.patches:
                 frame = av.VideoFrame(frame.width, frame.height, frame.format.name)
-                frame.pts, frame.time_base = self.raw.pts, self.raw.time_base  # type: ignore[assignment]
+                frame.pts, frame.time_base = self.raw.pts, self.raw.time_base
                 for into, plane in zip(
                     planes_of(frame, self.look.layout), self.planes, strict=True
                 ):
@@ -247,8 +247,8 @@ class StoredFrame:
         moved = values - converter.chroma(old.astype(np.float32) / peak)
         here = (slice(blocks.top, blocks.bottom), slice(blocks.left, blocks.right))
         present = np.stack([own[1][here], own[2][here]], axis=-1)
-        mixed = share * converter.shrunk(values) + (1 - share) * (present + converter.shrunk(moved))
-        samples = np.where(share > 0, converter.rounded_chroma(mixed), present)
+        fresh = np.where(share > 0.999, converter.shrunk(values), present + converter.shrunk(moved))
+        samples = np.where(share > 0, converter.rounded_chroma(fresh), present)
         return [Patch(plane, blocks.top, blocks.left, samples[..., plane - 1]) for plane in (1, 2)]
 
     def _window(self, rgb: Samples, blocks: Rectangle) -> Samples:

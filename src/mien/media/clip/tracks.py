@@ -105,7 +105,7 @@ class Tracks:
         self._sound, self._start, self._end, self._origin = sound, start, end, origin
         self.reports: list[TrackReport] = []
         self._lanes: dict[int, _Lane] = {}
-        self._covers: list[av.Packet] = []
+        self._covers: list[av.Packet[Any]] = []
         self.pictures = 0
         """How many packets of pictures were copied."""
 
@@ -126,7 +126,7 @@ class Tracks:
             with suppress(FFmpegError):
                 self._input.seek(int(start * av.time_base))
         self._packets = _read(self._input, self._wanted)
-        self._ahead: av.Packet | None = None
+        self._ahead: av.Packet[Any] | None = None
 
     def advance(self, until: Fraction | None) -> None:
         """Write everything up to ``until``, seconds of the output; all there is if None."""
@@ -264,7 +264,7 @@ class Tracks:
             codec = track.metadata.get("filename", "")
         self.reports.append(TrackReport(track.index, kind, codec, language, fate, into, why))
 
-    def _pass(self, lane: _Lane, packet: av.Packet) -> None:
+    def _pass(self, lane: _Lane, packet: av.Packet[Any]) -> None:
         if lane.sound is not None:
             for encoded in lane.sound.packets(packet):
                 self._output.mux(encoded)
@@ -312,7 +312,7 @@ class Tracks:
             return end > self._start - length  # and one more, which decoding may need
         return start >= self._start - length / 2
 
-    def _rewritten(self, codecs: tuple[str, str], packet: av.Packet) -> av.Packet:
+    def _rewritten(self, codecs: tuple[str, str], packet: av.Packet[Any]) -> av.Packet[Any]:
         words = av.Packet(rewritten(bytes(packet), codec=codecs[0], into=codecs[1]))
         words.pts, words.dts, words.duration = packet.pts, packet.pts, packet.duration
         words.time_base = packet.time_base
@@ -320,12 +320,12 @@ class Tracks:
         return words
 
 
-def _time(packet: av.Packet) -> Fraction | None:
+def _time(packet: av.Packet[Any]) -> Fraction | None:
     count = packet.pts if packet.pts is not None else packet.dts
     return None if count is None else count * packet.time_base
 
 
-def _cover(path: Path, index: int) -> av.Packet | None:
+def _cover(path: Path, index: int) -> av.Packet[Any] | None:
     """Return the packet of a still picture, which comes before all others."""
     with suppress(FFmpegError), open_clip(path) as container:
         for packet in container.demux(container.streams[index]):
@@ -333,7 +333,7 @@ def _cover(path: Path, index: int) -> av.Packet | None:
     return None
 
 
-def _read(container: InputContainer, tracks: list[Any]) -> Iterator[av.Packet]:
+def _read(container: InputContainer, tracks: list[Any]) -> Iterator[av.Packet[Any]]:
     """Yield the packets of ``tracks``, past whatever cannot be read."""
     failures = 0
     while tracks and failures <= PATIENCE:
