@@ -79,6 +79,7 @@ def write_clip(
         stream.codec_context.time_base = unit
         stream.time_base = unit
         stream.codec_context.options = QUIET.get(codec, {}) | (options or {})
+        stream.codec_context.flags |= context.pop("more_flags", 0)
         for key, value in context.items():
             setattr(stream.codec_context, key, value)
         if matrix is not None:

@@ -179,9 +179,10 @@ def test_a_change_on_top_of_a_change():
     assert (shown[32:38, 32:38] - 200).abs().max() <= 2
 
 
-@pytest.mark.parametrize("orientation", [
-    Orientation(t, m, f) for t in (False, True) for m in (False, True) for f in (False, True)
-])
+@pytest.mark.parametrize(
+    "orientation",
+    [Orientation(t, m, f) for t in (False, True) for m in (False, True) for f in (False, True)],
+)
 def test_changes_find_their_place_in_turned_frames(orientation):
     frame = stored(drawn(64, 48), orientation=orientation)
     picture = frame.picture()
@@ -196,7 +197,9 @@ def test_changes_find_their_place_in_turned_frames(orientation):
     assert difference[outside].max() == 0
 
 
-@pytest.mark.parametrize("name", ["nv12", "yuyv422", "rgb24", "bgr0", "p010le", "yuvj420p", "gray10be"])
+@pytest.mark.parametrize(
+    "name", ["nv12", "yuyv422", "rgb24", "bgr0", "p010le", "yuvj420p", "gray10be"]
+)
 def test_formats_of_another_order_hold_the_same_samples(name):
     wanted, exact = planar_name(name)
     assert exact

@@ -54,7 +54,9 @@ def test_b_frames_come_in_order_and_the_end_is_not_black(tmp_path):
 
 def test_a_start_before_zero_stays_before_zero(tmp_path):
     path = tmp_path / "early.mov"
-    write_clip(path, times=range(-6, 6), options={"bf": "0"}, container_options={"use_editlist": "0"})
+    write_clip(
+        path, times=range(-6, 6), options={"bf": "0"}, container_options={"use_editlist": "0"}
+    )
     times = [frame.time for frame in Clip(path).frames()]
     output, _ = rewrite(path)
     assert [frame.time for frame in Clip(output).frames()] == times
@@ -84,7 +86,9 @@ def test_one_frame_is_a_clip(tmp_path):
     assert written.frames == len(read_back(output)[0]) == 1
 
 
-@pytest.mark.parametrize(("suffix", "codec"), [(".mp4", "aac"), (".mkv", "libopus"), (".mov", "pcm_s16le")])
+@pytest.mark.parametrize(
+    ("suffix", "codec"), [(".mp4", "aac"), (".mkv", "libopus"), (".mov", "pcm_s16le")]
+)
 def test_pictures_and_sound_are_cut_at_the_same_instant(tmp_path, suffix, codec):
     """T8: a flash and a click every ten frames; frames 7 to 22 are kept, the click is at 10."""
 
@@ -119,7 +123,9 @@ def heard(path):
             if not frame.format.is_planar:
                 wave = wave.reshape(-1, 2).T
             parts.append((float(frame.pts * frame.time_base), np.abs(wave[0]), frame.sample_rate))
-    loud = [start + place / rate for start, wave, rate in parts for place in np.flatnonzero(wave > 0.3)]
+    loud = [
+        start + place / rate for start, wave, rate in parts for place in np.flatnonzero(wave > 0.3)
+    ]
     return [time for number, time in enumerate(loud) if not number or time - loud[number - 1] > 0.1]
 
 

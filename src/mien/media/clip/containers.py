@@ -78,7 +78,7 @@ MP4 = Container(
 )
 MOV = Container(
     name="mov",
-    videos=frozenset({"h264", "hevc", "prores", "mjpeg", "mpeg4", "mpeg2video", "dnxhd", "ffv1"}),
+    videos=frozenset({"h264", "hevc", "prores", "mjpeg", "mpeg4", "mpeg2video", "dnxhd"}),
     audios=MOV_SOUND,
     sound="aac",
     exact_sound="alac",

@@ -86,7 +86,7 @@ ENCODERS: tuple[Encoder, ...] = (
         "libvpx", "vp8", {"crf": "6", "b": "40M", "deadline": "good", "cpu-used": "4"}, "crf", 63
     ),
     Encoder("prores_ks", "prores", {"vendor": "apl0"}),
-    Encoder("ffv1", "ffv1", {"level": "3", "g": "1", "slicecrc": "1"}),
+    Encoder("ffv1", "ffv1", {"level": "3", "g": "1", "slicecrc": "1"}, smallest=2),
     Encoder("mjpeg", "mjpeg", {"qmin": "2", "qmax": "2", "strict": "-1"}),
 )
 
@@ -203,7 +203,10 @@ def plan(
             path=path,
         )
     fits = [(_fitting(encoder, layout, settings), encoder) for encoder in able]
-    (_, pixel_format), encoder = min(fits, key=lambda fit: fit[0][0] > 0)
+    # ProRes 4444 decodes to 12 bits and is encoded from 10, as it always is
+    (_, pixel_format), encoder = min(
+        fits, key=lambda fit: fit[0][0] > 0 and not codec == fit[1].codec == "prores"
+    )
     notes = []
     if encoder.codec != codec:
         notes.append(f"Pictures that were {codec} are written as {encoder.codec}.")

@@ -25,6 +25,10 @@ from mien.media.clip.stored import Look, StoredFrame
 from mien.media.clip.tracks import TrackReport, Tracks
 
 
+SILENT = frozenset({"vp8", "vp9", "av1"})
+"""Codecs whose own data do not say what shape pixels have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """What was asked for."""
@@ -144,6 +148,11 @@ class Run:
     def summary(self) -> Written:
         """Return what was written; its size is not known yet."""
         notes = [*self._plan.notes, *self._fitter.notes]
+        if self._aspect_lost():
+            notes.append(
+                f"Stored pixels are {self._fitter.shape.aspect} times as wide as high, which "
+                f"{self._plan.codec} in {self._order.container.name} cannot be made to say here."
+            )
         unit = self._order.container.unit
         if unit is not None and (Fraction(1, unit) / self._clock.unit).denominator != 1:
             coarse = self._clock.unit * unit
@@ -173,6 +182,11 @@ class Run:
         if not orientation.plain:
             stream.set_display_matrix(orientation.matrix)
         return stream
+
+    def _aspect_lost(self) -> bool:
+        """Return whether the shape of pixels is lost: PyAV cannot tell it to Matroska's writer."""
+        alone = self._order.container.name in ("matroska", "webm")
+        return alone and self._plan.codec in SILENT and self._fitter.shape.aspect != 1
 
     def _set_up(self, context: VideoCodecContext) -> VideoCodecContext:
         return set_up(
@@ -206,23 +220,24 @@ class Run:
         return self._decoding
 
     def _take(self, packets: list[av.Packet[Any]]) -> None:
+        kept = [self._kept(packet) for packet in packets]
         if self._work is not None:
-            self._work.add([self._kept(packet) for packet in packets])
+            self._work.add(kept)
             return
-        for packet in packets:
-            self._mux(packet, packet.is_keyframe, self._durations.pop(packet.pts or 0, 0))
+        for packet in kept:
+            self._mux(packet)
 
     def _kept(self, packet: av.Packet[Any]) -> Packet:
+        """Return what counts of a packet. What else it says of itself, a segment does not hold."""
         assert packet.pts is not None
         duration = self._durations.pop(packet.pts, 0)
         return Packet(packet.pts, duration, packet.is_keyframe, bytes(packet))
 
-    def _mux(self, packet: av.Packet[Any], key: bool, duration: int) -> None:
-        assert packet.pts is not None
-        packet.dts = self._timing().next(packet.pts)
+    def _mux(self, kept: Packet) -> None:
+        packet = av.Packet(kept.data)
+        packet.pts, packet.dts = kept.shown, self._timing().next(kept.shown)
+        packet.duration, packet.is_keyframe = kept.duration, kept.key
         packet.time_base = self._clock.unit
-        packet.is_keyframe = key
-        packet.duration = duration
         packet.stream = self._stream
         self._tracks.advance(packet.dts * self._clock.unit)
         self._output.mux(packet)
@@ -242,10 +257,8 @@ class Run:
         for packets in work.packets():
             for shown in sorted(packet.shown for packet in packets):
                 self._timing().shown(shown)
-            for kept in packets:
-                packet = av.Packet(kept.data)
-                packet.pts = kept.shown
-                self._mux(packet, kept.key, kept.duration)
+            for packet in packets:
+                self._mux(packet)
 
     def _note_span(self, frame: StoredFrame, duration: int) -> None:
         if not self.frames:

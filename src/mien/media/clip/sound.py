@@ -16,6 +16,9 @@ from av.error import FFmpegError
 RATES = {"libopus": (48_000,), "libmp3lame": (48_000, 44_100, 32_000)}
 """Rates that an encoder takes; others take any that sound comes in."""
 
+LAYOUTS = {1: "mono", 2: "stereo", 3: "2.1", 4: "4.0", 5: "5.0", 6: "5.1", 7: "6.1", 8: "7.1"}
+"""What channels are taken for where a file only counts them."""
+
 BITRATE = 96_000
 """Bits a second for each channel: none of the encoders needs more to be transparent."""
 
@@ -40,8 +43,11 @@ class Reencoder:
         stream = container.add_stream(encoder, rate=rate)
         assert isinstance(stream, AudioStream)
         self.stream = stream
-        self.stream.layout = source.layout.name
         channels = source.layout.nb_channels
+        # a file may only count its channels, which no encoder is content with
+        self.stream.layout = LAYOUTS.get(channels, source.layout.name)
+        if "channels" not in source.layout.name:
+            self.stream.layout = source.layout.name
         if encoder == "libmp3lame" and channels > 2:
             self.stream.layout, channels = "stereo", 2
         self.stream.bit_rate = BITRATE * channels

@@ -114,6 +114,10 @@ class Tracks:
 
         self._path = path
         self._input = open_clip(path)
+        # Matroska tells of a start before zero by a delay of the codec, which FFmpeg hands on
+        # from one such file to the next, and does not take from others
+        same = container.name in ("matroska", "webm") and "matroska" in self._input.format.name
+        self._early = container.negative or same
         main = pictures_of(self._input, path).index
         for track in self._input.streams:
             if track.index != main:
@@ -304,7 +308,7 @@ class Tracks:
             return False
         if self._start is None:
             # what a container that begins at zero cannot hold is what nobody was to hear
-            return self._kind.negative or end > 0 or end == start >= 0
+            return self._early or end > 0 or end == start >= 0
         if lane.source.type != "audio":
             return end > self._start or end == start == self._start
         length = max(end - start, SHORTEST)

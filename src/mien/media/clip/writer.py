@@ -15,7 +15,7 @@ from typing import Any
 import av
 from av.error import FFmpegError
 
-from mien.errors import ClipUnwritable, DiskFull, InvalidOption, PictureUnwritable
+from mien.errors import ClipUnwritable, DiskFull, MienError, InvalidOption, PictureUnwritable
 from mien.media.atomic import whole_file
 from mien.media.claim import claim
 from mien.media.clip.containers import Container, container_of
@@ -74,12 +74,12 @@ class ClipWriter:
         """From which time on frames are still to be written; None for all of them."""
         if self._work is None or not self._work.segments:
             return self.start
-        return Fraction(self._work.segments[-1].last) + self.clip.info.time_base / 2
+        return Fraction(self._work.segments[-1].last) + self.clip.info.time_base
 
     @property
-    def frames(self) -> int:
-        """How many frames are written, those of an earlier run among them."""
-        return 0 if self._run is None else self._run.frames
+    def frames_kept(self) -> int:
+        """How many frames an earlier run has finished."""
+        return 0 if self._work is None else self._work.frames
 
     def __enter__(self) -> ClipWriter:
         with explained_writing(self.path):
@@ -200,7 +200,9 @@ def explained_writing(path: Path) -> Iterator[None]:
     """Turn what the system and FFmpeg say of a file being written into mien's errors."""
     try:
         yield
-    except (OSError, FFmpegError) as error:
+    except MienError:
+        raise
+    except (OSError, FFmpegError, ValueError) as error:
         number = getattr(error, "errno", None)
         if number in FULL:
             raise DiskFull(path) from error
