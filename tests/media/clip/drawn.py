@@ -27,7 +27,7 @@ def drawn(width, height, name="yuv420p", number=0):
     """Return a frame with soft colours that move with ``number``."""
     frame = av.VideoFrame(width, height, name)
     for index, plane in enumerate(samples(frame)):
-        scale = plane.dtype.itemsize == 2 and 2 ** (bits(name) - 8) or 1
+        scale = (plane.dtype.itemsize == 2 and 2 ** (bits(name) - 8)) or 1
         y, x = np.mgrid[: plane.shape[0], : plane.shape[1]]
         wave = np.sin(x / 9 + index) + np.cos(y / 7 + number / 4 + index)
         middle, swing = ((110, 40), (128, 16), (128, 16), (110, 40))[index]

@@ -50,7 +50,7 @@ def test_a_file_cut_at_60_percent(tmp_path, suffix):
         assert lost.start >= Fraction(len(found) - 2, 24)
         if suffix == ".mp4":
             assert len(found) + sum(lost.frames or 0 for lost in clip.lost) >= COUNT
-    output, written = rewrite(path, suffix=".mkv")
+    _, written = rewrite(path, suffix=".mkv")
     assert written.frames == len(found)
 
 

@@ -1,5 +1,6 @@
 """Threads that read ahead and write behind: in order, bounded, and never left hanging."""
 
+import gc
 import threading
 import time
 
@@ -52,8 +53,7 @@ def test_an_error_crosses_over_behind_what_came_before():
 
     found = []
     with pytest.raises(ValueError, match="broken"):
-        for item in ahead(items(), 8):
-            found.append(item)  # noqa: PERF402
+        found.extend(ahead(items(), 8))
     assert found == [1, 2]
 
 
@@ -68,11 +68,13 @@ def test_leaving_early_ends_and_closes_what_is_read(error):
         finally:
             closed.set()
 
-    reader = ahead(items(), 2)
-    with pytest.raises(error):
+    def leave(reader):
         for _ in reader:
             raise error
-    reader.close()
+
+    with pytest.raises(error):
+        leave(ahead(items(), 2))
+    gc.collect()
     assert closed.wait(5)
 
 
@@ -89,13 +91,23 @@ def test_what_is_put_is_consumed_in_order_before_the_end():
     assert found == list(range(50))
 
 
+def put_all(behind, count, gate=None, error=None):
+    """Put numbers; then open ``gate`` and raise ``error``, if there are such."""
+    with behind as writer:
+        for number in range(count):
+            writer.put(number)
+        if gate is not None:
+            gate.set()
+        if error is not None:
+            raise error
+
+
 def test_a_writer_that_fails_is_heard_of():
     def fail(item):
         raise OSError("no space")
 
-    with pytest.raises(OSError, match="no space"), Behind(fail, 2) as writer:
-        for number in range(100):
-            writer.put(number)
+    with pytest.raises(OSError, match="no space"):
+        put_all(Behind(fail, 2), 100)
     with pytest.raises(OSError, match="no space"), Behind(fail, 2) as writer:
         writer.put(1)
 
@@ -108,11 +120,8 @@ def test_an_error_drops_what_waits(error):
         gate.wait(5)
         found.append(item)
 
-    with pytest.raises(error), Behind(consume, 8) as writer:
-        for number in range(5):
-            writer.put(number)
-        gate.set()
-        raise error
+    with pytest.raises(error):
+        put_all(Behind(consume, 8), 5, gate, error)
     assert len(found) <= 5
 
 

@@ -10,7 +10,7 @@ from drawn import bits, drawn, read_back, samples, write_clip
 
 from mien.media.clip import Clip
 from mien.media.clip.colour import Colour, Hdr
-from mien.media.clip.layout import layout_of, planar_name, in_planes
+from mien.media.clip.layout import in_planes, layout_of, planar_name
 from mien.media.clip.orientation import Orientation
 from mien.media.clip.stored import Look, StoredFrame
 from mien.types import Frame, Rectangle
@@ -52,9 +52,9 @@ def by_formula(frame, full, matrix, siting):
     height, width = y.shape
     chroma = []
     for plane in (u, v):
-        plane = stretched(plane, height, layout.down, siting == "topleft")
-        plane = stretched(plane.T, width, layout.across, siting != "center").T
-        chroma.append((plane - 128 * unit) / (layout.top if full else 224 * unit))
+        rows = stretched(plane, height, layout.down, siting == "topleft")
+        whole = stretched(rows.T, width, layout.across, siting != "center").T
+        chroma.append((whole - 128 * unit) / (layout.top if full else 224 * unit))
     luma = y / layout.top if full else (y - 16 * unit) / (219 * unit)
     red, blue = WEIGHTS[matrix]
     r, b = luma + 2 * (1 - red) * chroma[1], luma + 2 * (1 - blue) * chroma[0]

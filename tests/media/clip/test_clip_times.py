@@ -47,7 +47,7 @@ def test_b_frames_come_in_order_and_the_end_is_not_black(tmp_path):
     assert written.frames == 20
     last = [samples(frames[-1])[0].astype(float) for frames in (before, after)]
     assert 10 * np.log10(255**2 / np.mean((last[0] - last[1]) ** 2)) > 35
-    sound = [track for track in tracks(output) if track[0] == "audio"][0]
+    sound = next(track for track in tracks(output) if track[0] == "audio")
     assert abs(sound[5] - 3) < Fraction(1024, 48_000) * 2
     assert Clip(output).info.duration > 2.9
 

@@ -50,26 +50,41 @@ def clip(tmp_path):
     )
 
 
+def write_all(writer, frames, *, stop=None, error=KeyboardInterrupt):
+    """Write ``frames`` and leave; raise ``error`` in place of the frame numbered ``stop``."""
+    with writer:
+        for number, frame in enumerate(frames):
+            if number == stop:
+                raise error
+            writer.write(frame)
+    return writer.result
+
+
+def take_up(writer, *, stop=None, **span):
+    """Write what an earlier run has left; be interrupted at the frame numbered ``stop``."""
+    with writer:
+        done = writer.frames_kept
+        for number, frame in enumerate(writer.clip.frames(**span | {"start": writer.resume_from})):
+            if done + number == stop:
+                raise KeyboardInterrupt
+            writer.write(frame)
+    return done
+
+
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize("after", [0, 1, 15])
 def test_nothing_is_left_after_an_error_or_an_interrupt(tmp_path, clip, error, after):
     output = tmp_path / "out.mp4"
     output.write_bytes(b"what was there before")
-    with pytest.raises(error), ClipWriter(output, clip) as writer:
-        for number, frame in enumerate(clip.frames()):
-            if number == after:
-                raise error
-            writer.write(frame)
+    with pytest.raises(error):
+        write_all(ClipWriter(output, clip), clip.frames(), stop=after, error=error)
     assert output.read_bytes() == b"what was there before"
     assert {path.name for path in tmp_path.iterdir()} == {"in.mp4", "out.mp4"}
 
 
 def test_two_runs_do_not_write_one_file(tmp_path, clip):
-    with (
-        pytest.raises(ClipUnwritable, match="another run"),
-        ClipWriter(tmp_path / "out.mp4", clip),
-        ClipWriter(tmp_path / "out.mp4", clip),
-    ):
+    one, two = (ClipWriter(tmp_path / "out.mp4", clip) for _ in range(2))
+    with pytest.raises(ClipUnwritable, match="another run"), one, two:
         pass
 
 
@@ -87,9 +102,6 @@ def test_no_frame_is_no_clip(tmp_path, clip):
 def test_a_full_disk_is_a_clear_error(tmp_path, clip, monkeypatch, room, way):
     written = [0]
     real = io.BufferedWriter.write
-
-    class Full(io.BufferedRandom):
-        pass
 
     def write(file, data):
         written[0] += len(data)
@@ -123,13 +135,16 @@ def test_a_full_disk_is_a_clear_error(tmp_path, clip, monkeypatch, room, way):
         return Guarded(file) if path.suffix == ".part" else file
 
     monkeypatch.setattr(atomic.Path, "open", guarded)
-    with pytest.raises(DiskFull, match="disk is full"):
+    settings = ClipSettings(quality=1)
+
+    def run():
         if way == "copy":
             copy_clip(tmp_path / "out.mp4", clip)
         else:
-            with ClipWriter(tmp_path / "out.mp4", clip, settings=ClipSettings(quality=1)) as writer:
-                for frame in clip.frames():
-                    writer.write(frame)
+            write_all(ClipWriter(tmp_path / "out.mp4", clip, settings=settings), clip.frames())
+
+    with pytest.raises(DiskFull, match="disk is full"):
+        run()
     assert {path.name for path in tmp_path.iterdir()} == {"in.mp4"}
 
 
@@ -171,25 +186,15 @@ def test_work_that_was_interrupted_is_taken_up(tmp_path, short_segments, suffix,
     )
     clip, settings = Clip(path), ClipSettings(codec=codec)
     whole, resumed, work = tmp_path / f"whole{suffix}", tmp_path / f"again{suffix}", tmp_path / "w"
-    with ClipWriter(whole, clip, settings=settings) as writer:
-        for frame in clip.frames():
-            writer.write(frame)
+    write_all(ClipWriter(whole, clip, settings=settings), clip.frames())
     for stop in (3, 11, 21):
-        with pytest.raises(KeyboardInterrupt), resuming(resumed, clip, settings, work) as writer:
-            done = writer.frames_kept
-            for number, frame in enumerate(clip.frames(start=writer.resume_from)):
-                if done + number == stop:
-                    raise KeyboardInterrupt
-                writer.write(frame)
+        with pytest.raises(KeyboardInterrupt):
+            take_up(resuming(resumed, clip, settings, work), stop=stop)
         assert not resumed.exists()
         manifest = json.loads((work / "manifest.json").read_text())
         assert sum(segment["frames"] for segment in manifest["segments"]) == stop // 8 * 8
-    with resuming(resumed, clip, settings, work) as writer:
-        assert writer.frames_kept == 16
-        frames = list(clip.frames(start=writer.resume_from))
-        assert len(frames) == len(TIMES) - 16
-        for frame in frames:
-            writer.write(frame)
+    writer = resuming(resumed, clip, settings, work)
+    assert take_up(writer) == 16
     assert writer.result.frames == len(TIMES)
     assert resumed.read_bytes() == whole.read_bytes()
     assert not work.exists()
@@ -203,32 +208,20 @@ def resuming(path, clip, settings, work, recipe=""):
 def test_all_segments_being_there_is_enough(tmp_path, short_segments):
     clip = Clip(write_clip(tmp_path / "in.mp4", frames=16))
     work = tmp_path / "w"
-    with pytest.raises(RuntimeError), resuming(tmp_path / "o.mp4", clip, None, work) as writer:
-        for frame in clip.frames():
-            writer.write(frame)
-        raise RuntimeError
-    with resuming(tmp_path / "o.mp4", clip, None, work) as writer:
-        assert not list(clip.frames(start=writer.resume_from))
+    with pytest.raises(KeyboardInterrupt):
+        write_all(resuming(tmp_path / "o.mp4", clip, None, work), [*clip.frames(), None], stop=16)
+    writer = resuming(tmp_path / "o.mp4", clip, None, work)
+    assert take_up(writer) == 16
     assert len(read_back(tmp_path / "o.mp4")[0]) == writer.result.frames == 16
 
 
 def test_a_cut_is_taken_up_at_its_own_origin(tmp_path, short_segments):
     clip = Clip(write_clip(tmp_path / "in.mp4", frames=30, sounds=[("aac", 1.2, "eng")]))
     span = {"start": Fraction(5, 24), "end": Fraction(25, 24)}
-    with ClipWriter(tmp_path / "whole.mp4", clip, **span) as writer:
-        for frame in clip.frames(**span):
-            writer.write(frame)
-    for stop in (10, 99):
-        try:
-            with ClipWriter(tmp_path / "o.mp4", clip, work=tmp_path / "w", **span) as writer:
-                for number, frame in enumerate(
-                    clip.frames(start=writer.resume_from, end=span["end"])
-                ):
-                    if number == stop:
-                        raise KeyboardInterrupt
-                    writer.write(frame)
-        except KeyboardInterrupt:
-            pass
+    write_all(ClipWriter(tmp_path / "whole.mp4", clip, **span), clip.frames(**span))
+    with pytest.raises(KeyboardInterrupt):
+        take_up(ClipWriter(tmp_path / "o.mp4", clip, work=tmp_path / "w", **span), stop=10, **span)
+    assert take_up(ClipWriter(tmp_path / "o.mp4", clip, work=tmp_path / "w", **span), **span) == 8
     assert (tmp_path / "o.mp4").read_bytes() == (tmp_path / "whole.mp4").read_bytes()
 
 

@@ -69,9 +69,10 @@ class Clip:
     ) -> Iterator[StoredFrame]:
         """Yield every frame that decodes and is shown from ``start`` on and before ``end``.
 
-        Times are seconds as the clip counts them, and are rounded to its unit. ``sdr`` brings HDR and wide colours to BT.709.
-        ``fields`` says what becomes of interlaced frames. ``threads`` are the decoder's; None for
-        as many as there are cores. Damage ends nothing: see ``lost``. Raises InvalidOption, and
+        Times are seconds as the clip counts them, and are rounded to its unit. ``sdr`` brings HDR
+        and wide colours to BT.709. ``fields`` says what becomes of interlaced frames. ``threads``
+        are the decoder's; None for as many as there are cores. Damage ends nothing: see ``lost``.
+        Raises InvalidOption, and
         ClipUnreadable if the file vanishes, or is interlaced and refused.
         """
         if fields not in get_args(Fields):

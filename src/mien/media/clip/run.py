@@ -24,7 +24,6 @@ from mien.media.clip.segments import Packet, Work
 from mien.media.clip.stored import Look, StoredFrame
 from mien.media.clip.tracks import TrackReport, Tracks
 
-
 SILENT = frozenset({"vp8", "vp9", "av1"})
 """Codecs whose own data do not say what shape pixels have."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import av
 from av.error import FFmpegError
 
-from mien.errors import ClipUnwritable, DiskFull, MienError, InvalidOption, PictureUnwritable
+from mien.errors import ClipUnwritable, DiskFull, InvalidOption, MienError, PictureUnwritable
 from mien.media.atomic import whole_file
 from mien.media.claim import claim
 from mien.media.clip.containers import Container, container_of
