@@ -138,3 +138,33 @@ def test_a_cut_gives_the_frames_between(tmp_path):
     assert not clip.lost
     with pytest.raises(InvalidOption):
         next(clip.frames(start=Fraction(2), end=Fraction(1)))
+
+
+def test_a_clock_that_jumps_is_joined(tmp_path):
+    """Two broadcasts put together: the second begins a minute earlier by its own clock."""
+    whole = b""
+    for part, start in enumerate((100, 40)):
+        path = write_clip(
+            tmp_path / f"part{part}.ts",
+            times=range(start * 24, start * 24 + 24),
+            draw=lambda number, part=part: numbered(64, 48, number % 12 + part * 12),
+            options={"bf": "0"},
+        )
+        whole += path.read_bytes()
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(whole)
+    clip = Clip(joined)
+    times = [frame.time for frame in clip.frames()]
+    assert len(times) == 48
+    steps = np.diff([float(time) for time in times])
+    assert steps.min() > 0
+    assert steps.max() < 0.2
+    assert any("jumps" in note for note in clip.notes)
+
+
+def test_avi_has_one_rate_and_says_so(tmp_path):
+    times = np.cumsum([0] + [33, 50, 10] * 6).tolist()
+    path = write_clip(tmp_path / "vfr.mkv", times=times, unit=MS)
+    output, written = rewrite(path, suffix=".avi")
+    assert len(read_back(output)[0]) == len(times)
+    assert any("avi can tell" in note for note in written.notes)

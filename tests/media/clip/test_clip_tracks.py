@@ -174,3 +174,19 @@ def test_words_of_subtitles():
         == "é".encode()
     )
     assert rewritten(b"", codec="subrip", into="mov_text") == b""
+
+
+def test_chapters_and_names_of_tracks_in_mp4(tmp_path):
+    path = write_clip(tmp_path / "a.mp4", frames=24, chapters=CHAPTERS, sounds=[("aac", 1, "eng")])
+    output, written = rewrite(path)
+    info = Clip(output).info
+    assert [(c.start, c.end, c.metadata["title"]) for c in info.chapters] == CHAPTERS
+    fates = {report.kind: str(report) for report in written.tracks}
+    assert "chapters" in fates["data"]
+
+
+def test_statistics_of_the_old_file_are_left_out(tmp_path):
+    from mien.media.clip.labels import track_tags
+
+    tags = {"language": "eng", "BPS-eng": "1", "DURATION": "2", "_STATISTICS_TAGS": "3"}
+    assert track_tags(tags) == {"language": "eng"}

@@ -214,6 +214,8 @@ def plan(
     if written != layout:
         notes.append(f"Samples that were {layout.name} are written as {pixel_format}.")
     options = _options(encoder, written, profile, settings, exact=lossless)
+    if container.name == "avi" and encoder.codec == "h264":
+        options["bf"] = "0"  # AVI has no times, so frames must lie in the order of showing
     notes += _tell_hdr(encoder, hdr, options, colour)
     return Plan(encoder, pixel_format, MappingProxyType(options), tuple(notes))
 

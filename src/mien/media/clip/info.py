@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import av
@@ -28,6 +29,19 @@ MAX_MEGAPIXELS = 150.0
 
 PACKETS_TO_FIRST = 5_000
 """How many packets are looked through for a first picture."""
+
+
+DYNAMIC: Mapping[Any, str] = MappingProxyType(
+    {
+        Type.DYNAMIC_HDR_PLUS: "HDR10+ metadata",
+        Type.DYNAMIC_HDR_VIVID: "HDR Vivid metadata",
+        Type.DOVI_METADATA: "Dolby Vision metadata",
+        Type.DOVI_RPU_BUFFER: "Dolby Vision metadata",
+        Type.STEREO3D: "the marks of stereoscopic pictures",
+        Type.SPHERICAL: "the marks of spherical pictures",
+    }
+)
+"""What PyAV lets nobody write, by the kind of side data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,11 @@ class ClipInfo:
     tracks: tuple[Track, ...]
     chapters: tuple[Chapter, ...]
     metadata: Mapping[str, str]
+    pictures_metadata: Mapping[str, str]
+    """Of the track of pictures."""
+
+    unheld: tuple[str, ...] = ()
+    """What pictures come with that does not survive decoding and encoding, by name."""
 
     @property
     def upright(self) -> tuple[int, int]:
@@ -184,8 +203,17 @@ def read_info(path: Path, *, max_megapixels: float = MAX_MEGAPIXELS) -> tuple[Cl
             tracks=tuple(_track(stream) for stream in container.streams),
             chapters=tuple(_chapters(container)),
             metadata=dict(container.metadata),
+            pictures_metadata=dict(track.metadata),
+            unheld=_unheld(sides, track),
         )
     return info, look
+
+
+def _unheld(sides: Any, track: VideoStream) -> tuple[str, ...]:
+    found = [name for kind, name in DYNAMIC.items() if sides.get(kind) is not None]
+    if track.metadata.get("alpha_mode") == "1":
+        found.append("transparency (VP8 and VP9 keep it apart)")
+    return tuple(found)
 
 
 def codec_name(track: Any) -> str:

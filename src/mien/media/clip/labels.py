@@ -19,6 +19,19 @@ BITEXACT = 0x400
 NANOSECOND = Fraction(1, 1_000_000_000)
 
 
+STATISTICS = ("BPS", "DURATION", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "_STATISTICS")
+"""Starts of tags that count what a track held; they are wrong in any other file."""
+
+
+def track_tags(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return what of a track's metadata holds for it in another file too."""
+    return {
+        key: value
+        for key, value in metadata.items()
+        if key.lower() not in ("encoder", "rotate") and not key.upper().startswith(STATISTICS)
+    }
+
+
 def mux_options(info: ClipInfo, container: Container) -> dict[str, str]:
     """Return what the writer of a container must be told to keep all metadata of ``info``."""
     if container.name in ("mp4", "mov") and any("." in key for key in info.metadata):

@@ -20,6 +20,7 @@ from mien.media.clip.damage import Ledger, Lost
 from mien.media.clip.info import MAX_MEGAPIXELS, ClipInfo, read_info
 from mien.media.clip.layout import in_planes, like
 from mien.media.clip.opening import explained, open_clip, pictures_of, reason
+from mien.media.clip.seams import Seams
 from mien.media.clip.stored import Look, StoredFrame
 
 Fields = Literal["deinterlace", "keep", "refuse"]
@@ -102,8 +103,9 @@ class Clip:
                 holes=container.format.name.startswith("matroska"),
                 fields=self.info.interlaced,
             )
-            seen = [0]
-            frames = self._timed(_decoded(container, track, ledger, seen), track, ledger)
+            seen, seams = [0], Seams(container.format.name)
+            packets = _packets(container, ledger, seams)
+            frames = self._timed(_decoded(packets, track, ledger, seen), track, ledger)
             if fields != "keep":
                 frames = self._progressive(frames, fields)
             reached = False
@@ -114,6 +116,8 @@ class Clip:
                     reached = True
                     break
                 yield self._frame(frame, time, damaged)
+            if seams.jumps:
+                self._note("The clock of the file jumps; times were joined where it does.")
             whole = start is None and not reached
             ledger.close(
                 start=Fraction(0) if start is None else start,
@@ -192,6 +196,8 @@ def _opened_at(path: Path, start: Fraction | None) -> InputContainer:
     container = open_clip(path)
     if start is None:
         return container
+    if Seams(container.format.name).possible:
+        return container  # its clock may jump, so it is read from where times are known
     track = pictures_of(container, path)
     base = track.time_base
     try:
@@ -210,10 +216,10 @@ def _opened_at(path: Path, start: Fraction | None) -> InputContainer:
 
 
 def _decoded(
-    container: InputContainer, track: VideoStream, ledger: Ledger, seen: list[int]
+    packets: Iterator[av.Packet[Any]], track: VideoStream, ledger: Ledger, seen: list[int]
 ) -> Iterator[av.VideoFrame]:
     """Yield the frames of ``track``, whatever else is in the way; count its packets in ``seen``."""
-    for packet in _packets(container, ledger):
+    for packet in packets:
         ours = packet.stream_index == track.index
         ledger.packet(packet, pictures=ours)
         if not ours:
@@ -235,13 +241,14 @@ def _decoded(
             continue
 
 
-def _packets(container: InputContainer, ledger: Ledger) -> Iterator[av.Packet[Any]]:
+def _packets(container: InputContainer, ledger: Ledger, seams: Seams) -> Iterator[av.Packet[Any]]:
     failures = 0
     while True:
         try:
             for packet in container.demux():
                 if packet.size:
                     failures = 0
+                    seams.close(packet)
                     yield packet
             return
         except (FFmpegError, OSError) as error:

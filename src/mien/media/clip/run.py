@@ -18,11 +18,14 @@ from mien.media.clip.encoder import Clockwork, Decoding, new_context, set_up
 from mien.media.clip.encoding import SEGMENT, ClipSettings, Plan, plan
 from mien.media.clip.fitting import Fitter
 from mien.media.clip.info import ClipInfo
-from mien.media.clip.labels import BITEXACT, label
+from mien.media.clip.labels import BITEXACT, label, track_tags
 from mien.media.clip.reading import Clip
 from mien.media.clip.segments import Packet, Work
 from mien.media.clip.stored import Look, StoredFrame
 from mien.media.clip.tracks import TrackReport, Tracks
+
+FASTEST = 1000
+"""Frames per second beyond which a file does not know its rate."""
 
 SILENT = frozenset({"vp8", "vp9", "av1"})
 """Codecs whose own data do not say what shape pixels have."""
@@ -75,7 +78,7 @@ class Run:
         self._order, self._output, self._work = order, output, work
         self._plan = plan_for(look, info, order.container, settings, order.path)
         self._fitter = Fitter(look, self._plan, order.container, settings)
-        rate = info.rate or Fraction(25)
+        rate = info.rate if info.rate and info.rate <= FASTEST else Fraction(25)
         unit = info.time_base if order.container.name != "avi" else 1 / rate
         self._clock = Clockwork(unit, rate, origin)
         output.flags |= BITEXACT
@@ -103,6 +106,9 @@ class Run:
         self._decoding: Decoding | None = None
         self._durations: dict[int, int] = {}
         self._in_segment = 0
+        self._last_count: int | None = None
+        self._crowded = 0
+        self._rounded = False
         self._last = Fraction(0)
         self._span = [Fraction(0), Fraction(0)]
         self.frames = 0
@@ -121,6 +127,11 @@ class Run:
     def write(self, frame: StoredFrame) -> None:
         """Encode the next frame, and put what is ready into the file or a segment."""
         count = self._clock.count(frame.time)
+        self._rounded |= ((frame.time - self._clock.origin) * self._ticks()).denominator != 1
+        if self._last_count is not None and count <= self._last_count:
+            count = self._last_count + 1  # two frames within one unit of the output
+            self._crowded += 1
+        self._last_count = count
         if self._context is None:
             self._context = self._next_context()
         raw = self._fitter.fit(frame)
@@ -146,19 +157,19 @@ class Run:
 
     def summary(self) -> Written:
         """Return what was written; its size is not known yet."""
+        info, kind = self._order.clip.info, self._order.container
         notes = [*self._plan.notes, *self._fitter.notes]
+        notes += [f"Left out: {name}." for name in dict.fromkeys(info.unheld)]
+        if self._crowded:
+            notes.append(f"{self._crowded} frame(s) were moved: {kind.name} cannot time them.")
+        if self._rounded:
+            unit = self._ticks()
+            notes.append(f"Times were rounded to {unit} a second, all that {kind.name} can tell.")
         if self._aspect_lost():
             notes.append(
                 f"Stored pixels are {self._fitter.shape.aspect} times as wide as high, which "
                 f"{self._plan.codec} in {self._order.container.name} cannot be made to say here."
             )
-        unit = self._order.container.unit
-        if unit is not None and (Fraction(1, unit) / self._clock.unit).denominator != 1:
-            coarse = self._clock.unit * unit
-            if coarse.denominator != 1:
-                notes.append(
-                    f"Times are rounded to {unit} a second, all that such a file can tell."
-                )
         return Written(
             path=self._order.path,
             frames=self.frames,
@@ -175,12 +186,18 @@ class Run:
         self._headers_apart = bool(stream.codec_context.flags & Flags.global_header)
         self._set_up(stream.codec_context)
         stream.time_base = self._clock.unit
+        stream.metadata.update(track_tags(self._order.clip.info.pictures_metadata))
         if self._plan.codec == "hevc" and self._order.container.edits:
             stream.codec_context.codec_tag = "hvc1"  # the one that all players know
         orientation = self._fitter.shape.orientation
         if not orientation.plain:
             stream.set_display_matrix(orientation.matrix)
         return stream
+
+    def _ticks(self) -> Fraction:
+        """Return how many times a second the output can tell apart."""
+        unit = self._order.container.unit
+        return 1 / self._clock.unit if unit is None else Fraction(unit)
 
     def _aspect_lost(self) -> bool:
         """Return whether the shape of pixels is lost: PyAV cannot tell it to Matroska's writer."""

@@ -19,7 +19,9 @@ from av.error import FFmpegError
 from mien.media.clip.containers import TEXTS, Container
 from mien.media.clip.encoding import Sound
 from mien.media.clip.info import TrackKind, codec_name, kind_of
+from mien.media.clip.labels import track_tags
 from mien.media.clip.opening import open_clip, pictures_of
+from mien.media.clip.seams import Seams
 from mien.media.clip.sound import Reencoder
 from mien.media.clip.subtitles import READ, rewritten
 
@@ -126,10 +128,11 @@ class Tracks:
                 self._copy(track, "video")
                 self.reports.pop()  # reports are of the others
         self._wanted = [lane.source for lane in self._lanes.values()]
-        if start is not None and start > 0:
+        seams = Seams(self._input.format.name)
+        if start is not None and start > 0 and not seams.possible:
             with suppress(FFmpegError):
                 self._input.seek(int(start * av.time_base))
-        self._packets = _read(self._input, self._wanted)
+        self._packets = _read(self._input, self._wanted, seams)
         self._ahead: av.Packet[Any] | None = None
 
     def advance(self, until: Fraction | None) -> None:
@@ -177,6 +180,8 @@ class Tracks:
             self._add_cover(track)
         elif kind == "video" and codec in self._kind.videos:
             self._copy(track, kind, why="only the first track of pictures is looked at")
+        elif codec == "bin_data" and self._input.chapters():
+            self._report(track, "rewritten", into="chapters")  # which is all that it holds
         else:
             self._report(track, "dropped", why=f"{self._kind.name} cannot hold it")
 
@@ -258,7 +263,7 @@ class Tracks:
 
     def _describe(self, track: Any, lane: _Lane) -> None:
         self._lanes[track.index] = lane
-        lane.stream.metadata.update(track.metadata)
+        lane.stream.metadata.update(track_tags(track.metadata))
         lane.stream.disposition = track.disposition
 
     def _report(self, track: Any, fate: Fate, *, into: str = "", why: str = "") -> None:
@@ -337,15 +342,17 @@ def _cover(path: Path, index: int) -> av.Packet[Any] | None:
     return None
 
 
-def _read(container: InputContainer, tracks: list[Any]) -> Iterator[av.Packet[Any]]:
+def _read(container: InputContainer, tracks: list[Any], seams: Seams) -> Iterator[av.Packet[Any]]:
     """Yield the packets of ``tracks``, past whatever cannot be read."""
-    failures = 0
+    failures, indices = 0, {track.index for track in tracks}
     while tracks and failures <= PATIENCE:
         try:
-            for packet in container.demux(tracks):
+            for packet in container.demux():
                 if packet.size:
                     failures = 0
-                    yield packet
+                    seams.close(packet)  # which must have seen all packets
+                    if packet.stream_index in indices:
+                        yield packet
             return
         except (FFmpegError, OSError):
             failures += 1
