@@ -11,8 +11,9 @@ from drawn import bits, drawn, read_back, samples, write_clip
 from mien.media.clip import Clip
 from mien.media.clip.colour import Colour, Hdr
 from mien.media.clip.layout import in_planes, layout_of, planar_name
+from mien.media.clip.look import Look
 from mien.media.clip.orientation import Orientation
-from mien.media.clip.stored import Look, StoredFrame
+from mien.media.clip.stored import StoredFrame
 from mien.types import Frame, Rectangle
 
 WEIGHTS = {1: (0.2126, 0.0722), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}

@@ -2,13 +2,14 @@
 
 from mien.media.clip.copying import copy_clip, why_not_copied
 from mien.media.clip.damage import Lost
-from mien.media.clip.encoding import ClipSettings, Codec, OddSizes, Sound
 from mien.media.clip.info import Chapter, ClipInfo, Track
+from mien.media.clip.lanes import TrackReport
+from mien.media.clip.look import Look
+from mien.media.clip.order import Written
 from mien.media.clip.overlap import Behind, ahead
 from mien.media.clip.reading import Clip, Fields
-from mien.media.clip.run import Written
-from mien.media.clip.stored import Look, StoredFrame
-from mien.media.clip.tracks import TrackReport
+from mien.media.clip.settings import ClipSettings, Codec, OddSizes, Sound
+from mien.media.clip.stored import StoredFrame
 from mien.media.clip.writer import ClipWriter, check_clip_output, check_space
 
 __all__ = [

@@ -13,10 +13,10 @@ from mien.errors import ClipUnwritable, PictureUnwritable
 from mien.media.atomic import whole_file
 from mien.media.claim import claim
 from mien.media.clip.containers import container_of
-from mien.media.clip.encoding import ClipSettings
 from mien.media.clip.labels import BITEXACT, label, mux_options
+from mien.media.clip.order import Written
 from mien.media.clip.reading import Clip
-from mien.media.clip.run import Written
+from mien.media.clip.settings import ClipSettings
 from mien.media.clip.tracks import Tracks
 from mien.media.clip.writer import check_clip_output, check_space, explained_writing
 

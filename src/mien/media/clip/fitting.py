@@ -12,10 +12,12 @@ from av.filter import Graph
 from mien.media.clip.colour import UNSPECIFIED, Colour
 from mien.media.clip.containers import Container
 from mien.media.clip.convert import EXACT, SCALER_MATRICES, padded
-from mien.media.clip.encoding import ClipSettings, Plan
+from mien.media.clip.encoding import Plan
 from mien.media.clip.layout import layout_of, like, planar_name, planes_of
+from mien.media.clip.look import Look
 from mien.media.clip.orientation import Orientation
-from mien.media.clip.stored import Look, StoredFrame
+from mien.media.clip.settings import ClipSettings
+from mien.media.clip.stored import StoredFrame
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from mien.errors import ClipUnreadable
 from mien.media.clip.colour import Colour, Hdr, colour_of, hdr_of
 from mien.media.clip.convert import siting_of
 from mien.media.clip.layout import Layout, in_planes, layout_of, planar_name
+from mien.media.clip.look import Look
 from mien.media.clip.opening import explained, is_cover, open_clip, pictures_of
 from mien.media.clip.orientation import Orientation, orientation_of
-from mien.media.clip.stored import Look
 
 TrackKind = Literal["video", "cover", "audio", "subtitle", "attachment", "data"]
 

@@ -7,29 +7,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import av
-from av.container import InputContainer
-from av.error import FFmpegError
 from av.filter import Graph
 from av.video.stream import VideoStream
 
 from mien.errors import ClipUnreadable, InvalidOption
 from mien.media.clip.damage import Ledger, Lost
+from mien.media.clip.demuxing import (
+    decoded,
+    deinterlacer,
+    opened_at,
+    packets_of,
+    pulled,
+    told_end,
+    unread,
+)
 from mien.media.clip.info import MAX_MEGAPIXELS, ClipInfo, read_info
 from mien.media.clip.layout import in_planes, like
-from mien.media.clip.opening import explained, open_clip, pictures_of, reason
+from mien.media.clip.look import Look
+from mien.media.clip.opening import explained, pictures_of
 from mien.media.clip.seams import Seams
-from mien.media.clip.stored import Look, StoredFrame
+from mien.media.clip.stored import StoredFrame
 
 Fields = Literal["deinterlace", "keep", "refuse"]
-
-PATIENCE = 20
-"""Read errors in a row after which the rest of a file is given up."""
-
-SAID_AT_START = ("mov", "matroska", "avi")
-"""Formats that say at their start how long they last."""
 
 
 class Clip:
@@ -92,7 +94,7 @@ class Clip:
     def _stored(
         self, start: Fraction | None, end: Fraction | None, fields: Fields, threads: int | None
     ) -> Iterator[StoredFrame]:
-        container = _opened_at(self.path, start)
+        container = opened_at(self.path, start)
         with container:
             track = pictures_of(container, self.path)
             track.thread_type = "AUTO"
@@ -104,8 +106,8 @@ class Clip:
                 fields=self.info.interlaced,
             )
             seen, seams = [0], Seams(container.format.name)
-            packets = _packets(container, ledger, seams)
-            frames = self._timed(_decoded(packets, track, ledger, seen), track, ledger)
+            packets = packets_of(container, ledger, seams)
+            frames = self._timed(decoded(packets, track, ledger, seen), track, ledger)
             if fields != "keep":
                 frames = self._progressive(frames, fields)
             reached = False
@@ -122,8 +124,8 @@ class Clip:
             ledger.close(
                 start=Fraction(0) if start is None else start,
                 end=end if reached else None,
-                told=_told_end(container),
-                indexed=_unread(track, seen[0]) if whole and "mov" in container.format.name else [],
+                told=told_end(container),
+                indexed=unread(track, seen[0]) if whole and "mov" in container.format.name else [],
             )
 
     def _timed(
@@ -163,13 +165,13 @@ class Clip:
                         f"{self.path} is interlaced, which was to be refused.", path=self.path
                     )
                 self._note("Interlaced frames were deinterlaced (bwdif), one frame for each.")
-                graph = _deinterlacer(frame)
+                graph = deinterlacer(frame)
             waiting.append((time, damaged))
             graph.vpush(frame)
-            yield from _pulled(graph, waiting)
+            yield from pulled(graph, waiting)
         if graph is not None:
             graph.vpush(None)
-            yield from _pulled(graph, waiting)
+            yield from pulled(graph, waiting)
 
     def _frame(self, frame: av.VideoFrame, time: Fraction, damaged: bool) -> StoredFrame:
         look = self.look
@@ -189,108 +191,3 @@ class Clip:
 
     def _note(self, sentence: str) -> None:
         self._notes[sentence] = None
-
-
-def _opened_at(path: Path, start: Fraction | None) -> InputContainer:
-    """Return ``path`` opened, to be read from a key frame before ``start``."""
-    container = open_clip(path)
-    if start is None:
-        return container
-    if Seams(container.format.name).possible:
-        return container  # its clock may jump, so it is read from where times are known
-    track = pictures_of(container, path)
-    base = track.time_base
-    try:
-        assert base is not None
-        container.seek(int(start / base), stream=track)
-        for packet in container.demux(track):
-            if packet.pts is not None:
-                if packet.pts * base <= start and packet.is_keyframe:
-                    container.seek(int(start / base), stream=track)
-                    return container
-                break
-    except FFmpegError:
-        pass
-    container.close()  # its index is wrong, or there is none: all of it is read
-    return open_clip(path)
-
-
-def _decoded(
-    packets: Iterator[av.Packet[Any]], track: VideoStream, ledger: Ledger, seen: list[int]
-) -> Iterator[av.VideoFrame]:
-    """Yield the frames of ``track``, whatever else is in the way; count its packets in ``seen``."""
-    for packet in packets:
-        ours = packet.stream_index == track.index
-        ledger.packet(packet, pictures=ours)
-        if not ours:
-            continue
-        seen[0] += 1
-        try:
-            frames = track.decode(packet)
-        except (FFmpegError, ValueError):
-            ledger.undecodable(packet)
-            continue
-        yield from frames
-    for _ in range(PATIENCE):  # a decoder may have several to complain about
-        try:
-            yield from track.decode(None)
-            return
-        except EOFError:
-            return
-        except (FFmpegError, ValueError):
-            continue
-
-
-def _packets(container: InputContainer, ledger: Ledger, seams: Seams) -> Iterator[av.Packet[Any]]:
-    failures = 0
-    while True:
-        try:
-            for packet in container.demux():
-                if packet.size:
-                    failures = 0
-                    seams.close(packet)
-                    yield packet
-            return
-        except (FFmpegError, OSError) as error:
-            failures += 1
-            if failures > PATIENCE:
-                ledger.unreadable(reason(error))
-                return
-
-
-def _deinterlacer(frame: av.VideoFrame) -> Graph:
-    graph = Graph()
-    source = graph.add_buffer(
-        width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base
-    )
-    bwdif = graph.add("bwdif", "mode=send_frame:deint=interlaced")
-    graph.link_nodes(source, bwdif, graph.add("buffersink")).configure()
-    return graph
-
-
-def _pulled(
-    graph: Graph, waiting: list[tuple[Fraction, bool]]
-) -> Iterator[tuple[av.VideoFrame, Fraction, bool]]:
-    while waiting:
-        try:
-            frame = graph.vpull()
-        except (av.error.BlockingIOError, EOFError):
-            return
-        time, damaged = waiting.pop(0)
-        yield frame, time, damaged
-
-
-def _told_end(container: InputContainer) -> Fraction | None:
-    """Return when the file says that it ends."""
-    said = any(name in container.format.name for name in SAID_AT_START)
-    if not said or container.duration is None:
-        return None
-    return Fraction(container.duration + (container.start_time or 0), av.time_base)
-
-
-def _unread(track: VideoStream, seen: int) -> list[Fraction]:
-    """Return the times of frames in the index of ``track`` beyond the first ``seen``."""
-    base = track.time_base
-    assert base is not None
-    missing = len(track.index_entries) - seen
-    return [entry.timestamp * base for entry in track.index_entries[seen:]] if missing > 0 else []

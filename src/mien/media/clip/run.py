@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import av
@@ -13,54 +11,21 @@ from av.container import OutputContainer
 from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
-from mien.media.clip.containers import Container
 from mien.media.clip.encoder import Clockwork, Decoding, new_context, set_up
-from mien.media.clip.encoding import SEGMENT, ClipSettings, Plan, plan
+from mien.media.clip.encoding import SEGMENT
 from mien.media.clip.fitting import Fitter
-from mien.media.clip.info import ClipInfo
 from mien.media.clip.labels import BITEXACT, label, track_tags
-from mien.media.clip.reading import Clip
+from mien.media.clip.look import Look
+from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.segments import Packet, Work
-from mien.media.clip.stored import Look, StoredFrame
-from mien.media.clip.tracks import TrackReport, Tracks
+from mien.media.clip.stored import StoredFrame
+from mien.media.clip.tracks import Tracks
 
 FASTEST = 1000
 """Frames per second beyond which a file does not know its rate."""
 
 SILENT = frozenset({"vp8", "vp9", "av1"})
 """Codecs whose own data do not say what shape pixels have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What was asked for."""
-
-    path: Path
-    clip: Clip
-    container: Container
-    settings: ClipSettings
-    start: Fraction | None
-    end: Fraction | None
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was written."""
-
-    path: Path
-    frames: int
-    duration: Fraction
-    """From the first frame to the end of the last one, in seconds."""
-
-    size: int
-    """Bytes of the file."""
-
-    codec: str
-    tracks: tuple[TrackReport, ...]
-    """What became of every other track of the input."""
-
-    notes: tuple[str, ...]
-    """What is not as in the input, in sentences."""
 
 
 class Run:
@@ -280,20 +245,3 @@ class Run:
         if not self.frames:
             self._span[0] = frame.time
         self._span[1] = frame.time + duration * self._clock.unit
-
-
-def plan_for(
-    look: Look, info: ClipInfo, container: Container, settings: ClipSettings, path: Path
-) -> Plan:
-    """Return how frames of ``look`` are written. Raises ClipUnwritable, InvalidOption."""
-    return plan(
-        codec=info.codec,
-        profile=info.profile,
-        layout=look.layout,
-        colour=look.colour,
-        hdr=look.hdr,
-        size=(look.width, look.height),
-        container=container,
-        settings=settings,
-        path=path,
-    )

@@ -5,30 +5,24 @@ Nothing goes silently: every track of the input has a report.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import av
-from av.container import InputContainer, OutputContainer
+from av.container import OutputContainer
 from av.error import FFmpegError
 
 from mien.media.clip.containers import TEXTS, Container
-from mien.media.clip.encoding import Sound
 from mien.media.clip.info import TrackKind, codec_name, kind_of
 from mien.media.clip.labels import track_tags
+from mien.media.clip.lanes import Fate, Lane, TrackReport, cover_of, read_tracks, time_of
 from mien.media.clip.opening import open_clip, pictures_of
 from mien.media.clip.seams import Seams
+from mien.media.clip.settings import Sound
 from mien.media.clip.sound import Reencoder
 from mien.media.clip.subtitles import READ, rewritten
-
-Fate = Literal["copied", "encoded", "rewritten", "dropped"]
-
-PATIENCE = 20
-"""Read errors in a row after which the rest of a file is given up."""
 
 BEYOND = 10
 """Seconds after the end of a cut up to which tracks may lie in the file out of order."""
@@ -47,40 +41,6 @@ Style: Default,Arial,16,&Hffffff,&Hffffff,&H0,&H0,0,0,0,0,100,100,0,0,1,1,0,2,10
 Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 """
 """What FFmpeg's writers of subtitles want to see first; it is the style that it starts from too."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrackReport:
-    """What became of one track of the input."""
-
-    index: int
-    kind: TrackKind
-    codec: str
-    language: str
-    fate: Fate
-    into: str = ""
-    """The codec that it was encoded or rewritten to."""
-
-    why: str = ""
-
-    def __str__(self) -> str:
-        name = f"Track {self.index} ({self.kind}, {self.codec or 'unknown'}"
-        name += f", {self.language})" if self.language else ")"
-        into = f" as {self.into}" if self.into else ""
-        return f"{name} was {self.fate}{into}{f': {self.why}' if self.why else ''}."
-
-
-class _Lane:
-    """The way of one track from the input to the output."""
-
-    def __init__(self, source: Any, stream: Any) -> None:
-        self.source, self.stream = source, stream
-        self.sound: Reencoder | None = None
-        self.text: tuple[str, str] | None = None
-        """From which codec to which one words are rewritten."""
-
-        self.last: int | None = None
-        """Time of decoding of the last packet, in the input's units."""
 
 
 class Tracks:
@@ -106,7 +66,7 @@ class Tracks:
         self._output, self._kind = output, container
         self._sound, self._start, self._end, self._origin = sound, start, end, origin
         self.reports: list[TrackReport] = []
-        self._lanes: dict[int, _Lane] = {}
+        self._lanes: dict[int, Lane] = {}
         self._covers: list[av.Packet[Any]] = []
         self.pictures = 0
         """How many packets of pictures were copied."""
@@ -132,7 +92,7 @@ class Tracks:
         if start is not None and start > 0 and not seams.possible:
             with suppress(FFmpegError):
                 self._input.seek(int(start * av.time_base))
-        self._packets = _read(self._input, self._wanted, seams)
+        self._packets = read_tracks(self._input, self._wanted, seams)
         self._ahead: av.Packet[Any] | None = None
 
     def advance(self, until: Fraction | None) -> None:
@@ -142,7 +102,7 @@ class Tracks:
         self._covers = []
         while (packet := self._ahead or next(self._packets, None)) is not None:
             self._ahead = None
-            time = _time(packet)
+            time = time_of(packet)
             if until is not None and time is not None and time - self._origin > until:
                 self._ahead = packet
                 return
@@ -197,7 +157,7 @@ class Tracks:
             return
         exact = codec.startswith("pcm_") or codec in EXACT
         encoder = (self._kind.exact_sound if exact else "") or self._kind.sound
-        lane = _Lane(track, None)
+        lane = Lane(track, None)
         try:
             lane.sound = Reencoder(
                 track,
@@ -226,13 +186,13 @@ class Tracks:
         stream: Any = self._output.add_stream(self._kind.text)
         stream.codec_context.subtitle_header = ASS_HEADER
         stream.time_base = Fraction(1, 1000)
-        lane = _Lane(track, stream)
+        lane = Lane(track, stream)
         lane.text = (codec, self._kind.text)
         self._describe(track, lane)
         self._report(track, "rewritten", into=self._kind.text, why="without its styles")
 
     def _add_cover(self, track: Any) -> None:
-        picture = _cover(self._path, track.index)
+        picture = cover_of(self._path, track.index)
         codec = codec_name(track)
         if picture is not None and self._kind.attachments:
             kind = {"mjpeg": "jpeg"}.get(codec, codec)
@@ -257,11 +217,11 @@ class Tracks:
             return
         if kind == "video" and codec_name(track) == "hevc" and self._kind.edits:
             stream.codec_context.codec_tag = "hvc1"  # the one that all players know
-        lane = _Lane(track, stream)
+        lane = Lane(track, stream)
         self._describe(track, lane)
         self._report(track, "copied", why=why)
 
-    def _describe(self, track: Any, lane: _Lane) -> None:
+    def _describe(self, track: Any, lane: Lane) -> None:
         self._lanes[track.index] = lane
         lane.stream.metadata.update(track_tags(track.metadata))
         lane.stream.disposition = track.disposition
@@ -273,12 +233,12 @@ class Tracks:
             codec = track.metadata.get("filename", "")
         self.reports.append(TrackReport(track.index, kind, codec, language, fate, into, why))
 
-    def _pass(self, lane: _Lane, packet: av.Packet[Any]) -> None:
+    def _pass(self, lane: Lane, packet: av.Packet[Any]) -> None:
         if lane.sound is not None:
             for encoded in lane.sound.packets(packet):
                 self._output.mux(encoded)
             return
-        base, start = packet.time_base, _time(packet)
+        base, start = packet.time_base, time_of(packet)
         if start is None:
             return
         end = start + (packet.duration or 0) * base
@@ -305,7 +265,7 @@ class Tracks:
         packet.stream = lane.stream
         self._output.mux(packet)
 
-    def _kept(self, lane: _Lane, start: Fraction, end: Fraction) -> bool:
+    def _kept(self, lane: Lane, start: Fraction, end: Fraction) -> bool:
         """Return whether something that lasts from ``start`` to ``end`` belongs to the output."""
         if lane.source.type == "video":  # whose order of decoding must stay whole
             return self._end is None or lane.last is None or start < self._end
@@ -327,32 +287,3 @@ class Tracks:
         words.time_base = packet.time_base
         words.is_keyframe = True
         return words
-
-
-def _time(packet: av.Packet[Any]) -> Fraction | None:
-    count = packet.pts if packet.pts is not None else packet.dts
-    return None if count is None else count * packet.time_base
-
-
-def _cover(path: Path, index: int) -> av.Packet[Any] | None:
-    """Return the packet of a still picture, which comes before all others."""
-    with suppress(FFmpegError), open_clip(path) as container:
-        for packet in container.demux(container.streams[index]):
-            return packet if packet.size else None
-    return None
-
-
-def _read(container: InputContainer, tracks: list[Any], seams: Seams) -> Iterator[av.Packet[Any]]:
-    """Yield the packets of ``tracks``, past whatever cannot be read."""
-    failures, indices = 0, {track.index for track in tracks}
-    while tracks and failures <= PATIENCE:
-        try:
-            for packet in container.demux():
-                if packet.size:
-                    failures = 0
-                    seams.close(packet)  # which must have seen all packets
-                    if packet.stream_index in indices:
-                        yield packet
-            return
-        except (FFmpegError, OSError):
-            failures += 1

@@ -19,13 +19,16 @@ from mien.errors import ClipUnwritable, DiskFull, InvalidOption, MienError, Pict
 from mien.media.atomic import whole_file
 from mien.media.claim import claim
 from mien.media.clip.containers import Container, container_of
-from mien.media.clip.encoding import SEGMENT, ClipSettings
+from mien.media.clip.encoding import SEGMENT
 from mien.media.clip.info import ClipInfo
 from mien.media.clip.labels import mux_options
+from mien.media.clip.look import Look
+from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.reading import Clip
-from mien.media.clip.run import Order, Run, Written, plan_for
+from mien.media.clip.run import Run
 from mien.media.clip.segments import Work, digest_of, free_bytes
-from mien.media.clip.stored import Look, StoredFrame
+from mien.media.clip.settings import ClipSettings
+from mien.media.clip.stored import StoredFrame
 
 ROOM = 1.3
 """How much larger than the input an output is reckoned, to be on the safe side."""
