@@ -60,6 +60,7 @@ def write_clip(
     frames=12,
     times=None,
     unit=Fraction(1, 24),
+    rate=None,
     options=None,
     draw=None,
     matrix=None,
@@ -74,7 +75,7 @@ def write_clip(
     """Write a clip. ``times`` are counts of ``unit``; ``sounds`` are (codec, seconds, language)."""
     times = list(range(frames)) if times is None else times
     with av.open(str(path), "w", options=container_options or {}) as output:
-        stream = output.add_stream(codec, rate=round(1 / unit) if unit.numerator == 1 else 24)
+        stream = output.add_stream(codec, rate=rate or round(1 / unit))
         stream.width, stream.height, stream.pix_fmt = *size, name
         stream.codec_context.time_base = unit
         stream.time_base = unit

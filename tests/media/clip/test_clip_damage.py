@@ -163,3 +163,45 @@ def test_huge_frames_are_refused_before_they_are_decoded(tmp_path):
     path = write_clip(tmp_path / "a.mp4", size=(320, 240), frames=1)
     with pytest.raises(ClipUnreadable, match="megapixels"):
         Clip(path, max_megapixels=0.05)
+
+
+CLEAN = [
+    (".mp4", "libx264", {"bf": "3", "b-pyramid": "normal", "g": "12"}),
+    (".mp4", "libx264", {"x264-params": "open-gop=1:keyint=8:bframes=3"}),
+    (".mkv", "libx265", {"bf": "4"}),
+    (".webm", "libvpx-vp9", {"auto-alt-ref": "1", "lag-in-frames": "16", "b": "200k"}),
+    (".webm", "libvpx", {"auto-alt-ref": "1", "lag-in-frames": "16", "b": "200k"}),
+    (".mp4", "libsvtav1", {"preset": "10"}),
+    (".ts", "mpeg2video", {"bf": "2", "b": "1M"}),
+    (".mpg", "mpeg2video", {"bf": "2", "b": "1M"}),
+    (".avi", "mpeg4", {"bf": "2"}),
+    (".flv", "flv", {}),
+    (".mov", "mjpeg", {"strict": "-1"}),
+]
+
+
+@pytest.mark.parametrize(("suffix", "codec", "options"), CLEAN)
+def test_nothing_is_lost_of_whole_files(tmp_path, suffix, codec, options):
+    path = write_clip(tmp_path / f"a{suffix}", codec=codec, options=options, frames=40)
+    clip = Clip(path)
+    assert len(list(clip.frames())) == 40
+    assert clip.lost == ()
+    for start in (Fraction(1, 2), Fraction(5, 4)):
+        begin = clip.info.start + start
+        times = [frame.time for frame in clip.frames(start=begin)]
+        assert times == [frame.time for frame in clip.frames() if frame.time >= times[0]]
+        assert begin - Fraction(1, 1000) <= times[0] < begin + Fraction(1, 20)
+        assert clip.lost == ()
+
+
+def test_fragments(tmp_path):
+    path = write(tmp_path / "a.mp4", container_options={"movflags": "frag_keyframe+empty_moov"})
+    clip = Clip(path)
+    assert numbers(clip.frames()) == list(range(COUNT))
+    assert clip.lost == ()
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 6 // 10])
+    clip = Clip(path)
+    found = numbers(clip.frames())
+    assert found == list(range(len(found)))
+    assert len(found) >= 10

@@ -164,7 +164,10 @@ def test_codec_depth_and_chroma_follow_the_input(tmp_path, suffix, encoder, name
     assert written.codec == codec
     before, after = read_back(path)[0], read_back(output)[0]
     assert len(before) == len(after) == 4
-    assert Clip(output).info.codec == codec
+    clip = Clip(output)
+    assert clip.info.codec == codec
+    assert len(list(clip.frames())) == 4
+    assert not clip.lost
     for old, new in zip(before, after, strict=True):
         assert new.format.name == old.format.name
         scale = 2 ** (av.VideoFormat(name, 16, 16).components[0].bits - 8)

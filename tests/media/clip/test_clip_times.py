@@ -164,7 +164,7 @@ def test_a_clock_that_jumps_is_joined(tmp_path):
 
 def test_avi_has_one_rate_and_says_so(tmp_path):
     times = np.cumsum([0] + [33, 50, 10] * 6).tolist()
-    path = write_clip(tmp_path / "vfr.mkv", times=times, unit=MS)
+    path = write_clip(tmp_path / "vfr.mkv", times=times, unit=MS, rate=30)
     output, written = rewrite(path, suffix=".avi")
     assert len(read_back(output)[0]) == len(times)
     assert any("avi can tell" in note for note in written.notes)

@@ -3,6 +3,9 @@
 import errno
 import io
 import json
+import signal
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -281,3 +284,28 @@ def test_a_clip_can_be_read_twice(tmp_path):
     assert [frame.time for frame in clip.frames()] == first
     output, _ = rewrite(path)
     assert output.exists()
+
+
+SCRIPT = """
+import sys, time
+from mien.media.clip import Behind, Clip, ClipWriter, ahead
+clip = Clip(sys.argv[1])
+with ClipWriter(sys.argv[2], clip) as writer, Behind(writer.write, 2) as behind:
+    for number, frame in enumerate(ahead(clip.frames(), 2)):
+        behind.put(frame)
+        if number == 5:
+            print("ready", flush=True)
+        time.sleep(0.02)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+def test_an_interrupt_from_outside_leaves_nothing(tmp_path):
+    path = write_clip(tmp_path / "in.mp4", frames=200)
+    command = [sys.executable, "-c", SCRIPT, str(path), str(tmp_path / "out.mp4")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline().strip() == b"ready"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert b"KeyboardInterrupt" in errors
+    assert {found.name for found in tmp_path.iterdir()} == {"in.mp4"}

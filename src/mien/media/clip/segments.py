@@ -69,7 +69,7 @@ class Work:
             folder.mkdir(exist_ok=True)
             self.segments = self._found()
             kept = {segment.file for segment in self.segments}
-            for path in folder.glob("segment-*"):
+            for path in (*folder.glob("segment-*"), *folder.glob(".mien-*.part")):
                 if path.name not in kept:
                     path.unlink()
             self._save()
