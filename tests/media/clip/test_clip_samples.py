@@ -8,6 +8,7 @@ import pytest
 import torch
 from drawn import bits, drawn, read_back, samples, write_clip
 
+from mien.errors import InvalidOption
 from mien.media.clip import Clip
 from mien.media.clip.colour import Colour, Hdr
 from mien.media.clip.layout import in_planes, layout_of, planar_name
@@ -233,3 +234,15 @@ def test_a_picture_is_a_frame_of_mien():
     deep = stored(drawn(64, 48, "yuv420p10le")).picture()
     assert deep.view.dtype == torch.uint8
     assert deep.table is None
+
+
+def test_hardware_that_is_not_there_is_told_and_changes_nothing(tmp_path):
+    clip = Clip(write_clip(tmp_path / "a.mp4", frames=4))
+    plain = [[plane.copy() for plane in frame.planes] for frame in clip.frames()]
+    assert clip.notes == ()
+    for hardware in ("auto", "vaapi"):
+        for frame, expected in zip(clip.frames(hardware=hardware), plain, strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(frame.planes, expected, strict=True))
+        assert "decode" in clip.notes[0]
+    with pytest.raises(InvalidOption):
+        next(clip.frames(hardware="abacus"))

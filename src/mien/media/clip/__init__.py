@@ -2,6 +2,7 @@
 
 from mien.media.clip.copying import copy_clip, why_not_copied
 from mien.media.clip.damage import Lost
+from mien.media.clip.hardware import Hardware
 from mien.media.clip.info import Chapter, ClipInfo, Track
 from mien.media.clip.lanes import TrackReport
 from mien.media.clip.look import Look
@@ -21,6 +22,7 @@ __all__ = [
     "ClipWriter",
     "Codec",
     "Fields",
+    "Hardware",
     "Look",
     "Lost",
     "OddSizes",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
 from av.error import FFmpegError
 from av.filter import Graph
@@ -24,9 +25,9 @@ SAID_AT_START = ("mov", "matroska", "avi")
 """Formats that say at their start how long they last."""
 
 
-def opened_at(path: Path, start: Fraction | None) -> InputContainer:
+def opened_at(path: Path, start: Fraction | None, device: HWAccel | None) -> InputContainer:
     """Return ``path`` opened, to be read from a key frame before ``start``."""
-    container = open_clip(path)
+    container = open_clip(path, device)
     if start is None:
         return container
     if Seams(container.format.name).possible:
@@ -45,7 +46,7 @@ def opened_at(path: Path, start: Fraction | None) -> InputContainer:
     except FFmpegError:
         pass
     container.close()  # its index is wrong, or there is none: all of it is read
-    return open_clip(path)
+    return open_clip(path, device)
 
 
 def decoded(

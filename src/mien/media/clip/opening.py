@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import av
+from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
 from av.error import FFmpegError
 from av.video.stream import VideoStream
@@ -47,9 +48,12 @@ READABLE_CLIPS = (
 )
 
 
-def open_clip(path: Path) -> InputContainer:
-    """Return ``path``, opened with FFmpeg. Raises ClipUnreadable."""
-    with explained(path):
+def open_clip(path: Path, device: HWAccel | None = None, *, bare: bool = False) -> InputContainer:
+    """Return ``path``, opened with FFmpeg, to be decoded by ``device`` if that can.
+
+    Raises ClipUnreadable, or what PyAV raises if ``bare``.
+    """
+    with nullcontext() if bare else explained(path):
         if not path.exists():
             raise ClipUnreadable(f"There is no file {path}.", path=path)
         if not path.is_file():
@@ -63,6 +67,7 @@ def open_clip(path: Path) -> InputContainer:
             "r",
             options={"protocol_whitelist": "file", "format_whitelist": ",".join(DEMUXERS)},
             metadata_errors="replace",
+            hwaccel=device,
         )
         assert isinstance(container, InputContainer)
         return container

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import av
+from av.codec.hwaccel import HWAccel
 from av.filter import Graph
 from av.video.stream import VideoStream
 
@@ -24,6 +25,7 @@ from mien.media.clip.demuxing import (
     told_end,
     unread,
 )
+from mien.media.clip.hardware import Hardware, choose_decoder
 from mien.media.clip.info import MAX_MEGAPIXELS, ClipInfo, read_info
 from mien.media.clip.layout import in_planes, like
 from mien.media.clip.look import Look
@@ -68,33 +70,44 @@ class Clip:
         end: Fraction | None = None,
         sdr: bool = False,
         fields: Fields = "deinterlace",
+        hardware: Hardware = "none",
         threads: int | None = None,
     ) -> Iterator[StoredFrame]:
         """Yield every frame that decodes and is shown from ``start`` on and before ``end``.
 
         Times are seconds as the clip counts them, and are rounded to its unit. ``sdr`` brings HDR
-        and wide colours to BT.709. ``fields`` says what becomes of interlaced frames. ``threads``
-        are the decoder's; None for as many as there are cores. Damage ends nothing: see ``lost``.
-        Raises InvalidOption, and
+        and wide colours to BT.709. ``fields`` says what becomes of interlaced frames.
+        ``hardware`` is what decodes where it can; see ``notes``. ``threads`` are the decoder's;
+        None for as many as there are cores. Damage ends nothing: see ``lost``. Raises
+        InvalidOption, and
         ClipUnreadable if the file vanishes, or is interlaced and refused.
         """
-        if fields not in get_args(Fields):
-            raise InvalidOption("fields", fields, get_args(Fields))
+        for name, value, kind in (("fields", fields, Fields), ("hardware", hardware, Hardware)):
+            if value not in get_args(kind):
+                raise InvalidOption(name, value, get_args(kind))
         if start is not None and end is not None and end <= start:
             raise InvalidOption("end", str(end), f"a time after start, {start}")
         self._notes = {}
         base = self.info.time_base
         start, end = (None if t is None else round(t / base) * base for t in (start, end))
+        decoder = choose_decoder(self.path, hardware)
+        if hardware != "none":
+            self._note(str(decoder))
         with explained(self.path):
-            frames = self._stored(start, end, fields, threads)
+            frames = self._stored(start, end, fields, decoder.device, threads)
             for number, frame in enumerate(frames):
                 shown = replace(frame, number=number)
                 yield shown.in_sdr() if sdr else shown
 
     def _stored(
-        self, start: Fraction | None, end: Fraction | None, fields: Fields, threads: int | None
+        self,
+        start: Fraction | None,
+        end: Fraction | None,
+        fields: Fields,
+        device: HWAccel | None,
+        threads: int | None,
     ) -> Iterator[StoredFrame]:
-        container = opened_at(self.path, start)
+        container = opened_at(self.path, start, device)
         with container:
             track = pictures_of(container, self.path)
             track.thread_type = "AUTO"
