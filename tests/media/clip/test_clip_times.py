@@ -87,9 +87,17 @@ def test_one_frame_is_a_clip(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "codec"), [(".mp4", "aac"), (".mkv", "libopus"), (".mov", "pcm_s16le")]
+    ("suffix", "codec", "into"),
+    [
+        (".mp4", "aac", ".mp4"),
+        (".mkv", "libopus", ".mkv"),
+        (".mov", "pcm_s16le", ".mov"),
+        (".mov", "pcm_s16le", ".webm"),
+        (".mp4", "aac", ".mkv"),
+        (".mkv", "aac", ".mp4"),
+    ],
 )
-def test_pictures_and_sound_are_cut_at_the_same_instant(tmp_path, suffix, codec):
+def test_pictures_and_sound_are_cut_at_the_same_instant(tmp_path, suffix, codec, into):
     """T8: a flash and a click every ten frames; frames 7 to 22 are kept, the click is at 10."""
 
     def flash(number):
@@ -101,7 +109,7 @@ def test_pictures_and_sound_are_cut_at_the_same_instant(tmp_path, suffix, codec)
         tmp_path / f"clicks{suffix}", frames=40, draw=flash, sounds=[(codec, 40 / 24, "eng")]
     )
     start, end = Fraction(7, 24), Fraction(23, 24)
-    output, written = rewrite(path, start=start, end=end)
+    output, written = rewrite(path, start=start, end=end, suffix=into)
     assert written.frames == 16
     frames, times = read_back(output)
     flashes = [t for f, t in zip(frames, times, strict=True) if samples(f)[0].mean() > 120]

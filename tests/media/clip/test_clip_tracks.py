@@ -190,3 +190,18 @@ def test_statistics_of_the_old_file_are_left_out(tmp_path):
 
     tags = {"language": "eng", "BPS-eng": "1", "DURATION": "2", "_STATISTICS_TAGS": "3"}
     assert track_tags(tags) == {"language": "eng"}
+
+
+def test_sound_is_encoded_when_asked(tmp_path):
+    path = write_clip(tmp_path / "a.mp4", frames=24, sounds=[("aac", 1, "eng")])
+    output, written = rewrite(path, settings=ClipSettings(sound="encode"))
+    assert (written.tracks[0].fate, written.tracks[0].into) == ("encoded", "aac")
+    assert abs(tracks(output)[1][5] - 1) < 0.05
+
+
+def test_hevc_in_mp4_has_the_name_that_all_players_know(tmp_path):
+    path = write_clip(tmp_path / "a.mp4", codec="libx265", frames=8)
+    output, _ = rewrite(path)
+    copy_clip(tmp_path / "copy.mp4", Clip(path))
+    assert b"hvc1" in output.read_bytes()
+    assert b"hvc1" in (tmp_path / "copy.mp4").read_bytes()

@@ -93,6 +93,8 @@ class Clip:
         decoder = choose_decoder(self.path, hardware)
         if hardware != "none":
             self._note(str(decoder))
+        if sdr and not self.look.tones.plain:
+            self._note("HDR and wide colours were brought to BT.709 with 8 bits (BT.2390).")
         with explained(self.path):
             frames = self._stored(start, end, fields, decoder.device, threads)
             for number, frame in enumerate(frames):

@@ -21,8 +21,8 @@ from mien.media.clip.segments import Packet, Work
 from mien.media.clip.stored import StoredFrame
 from mien.media.clip.tracks import Tracks
 
-FASTEST = 1000
-"""Frames per second beyond which a file does not know its rate."""
+FASTEST = Fraction(240)
+"""Frames per second that all encoders believe. It is only a hint: frames keep their times."""
 
 SILENT = frozenset({"vp8", "vp9", "av1"})
 """Codecs whose own data do not say what shape pixels have."""
@@ -43,7 +43,7 @@ class Run:
         self._order, self._output, self._work = order, output, work
         self._plan = plan_for(look, info, order.container, settings, order.path)
         self._fitter = Fitter(look, self._plan, order.container, settings)
-        rate = info.rate if info.rate and info.rate <= FASTEST else Fraction(25)
+        rate = min(info.rate or Fraction(25), FASTEST)
         unit = info.time_base if order.container.name != "avi" else 1 / rate
         self._clock = Clockwork(unit, rate, origin)
         output.flags |= BITEXACT
@@ -74,11 +74,15 @@ class Run:
         self._last_count: int | None = None
         self._crowded = 0
         self._rounded = False
-        self._last = Fraction(0)
-        self._span = [Fraction(0), Fraction(0)]
         self.frames = 0
-        if work is not None:
+        self._begin = Fraction(0)
+        self._shown: tuple[Fraction | None, Fraction, Fraction]
+        """When the first frame of the segment is shown, the last one, and when that ends."""
+        self._shown = (None, Fraction(0), Fraction(0))
+        if work is not None and work.segments:
             self.frames = work.frames
+            self._begin = Fraction(work.segments[0].first)
+            self._shown = (None, Fraction(0), Fraction(work.segments[-1].end))
 
     def __enter__(self) -> Run:
         return self
@@ -103,11 +107,10 @@ class Run:
         raw.pts, raw.time_base = count, self._clock.unit
         duration = 0 if frame.duration is None else round(frame.duration / self._clock.unit)
         self._durations[count] = duration
-        self._note_span(frame, duration)
+        self._note(frame.time, frame.time + duration * self._clock.unit)
         if self._work is None:
             self._timing().shown(count)
         self._take(self._context.encode(raw))
-        self._last = frame.time
         self.frames += 1
         self._in_segment += 1
         if self._in_segment == SEGMENT:
@@ -138,7 +141,7 @@ class Run:
         return Written(
             path=self._order.path,
             frames=self.frames,
-            duration=self._span[1] - self._span[0],
+            duration=self._shown[2] - self._begin,
             size=0,
             codec=self._plan.codec,
             tracks=tuple(self._tracks.reports),
@@ -228,9 +231,11 @@ class Run:
             return
         self._take(self._context.encode(None))
         if self._work is not None:
-            origin = str(self._clock.origin)
-            self._work.finish(frames=self._in_segment, last=str(self._last), origin=origin)
+            first, last, end = self._shown
+            span = (last if first is None else first, last, end)
+            self._work.finish(frames=self._in_segment, span=span, origin=self._clock.origin)
         self._context, self._in_segment = None, 0
+        self._shown = (None, *self._shown[1:])
 
     def _join(self, work: Work) -> None:
         self._output.start_encoding()
@@ -241,7 +246,8 @@ class Run:
             for packet in packets:
                 self._mux(packet)
 
-    def _note_span(self, frame: StoredFrame, duration: int) -> None:
+    def _note(self, time: Fraction, end: Fraction) -> None:
         if not self.frames:
-            self._span[0] = frame.time
-        self._span[1] = frame.time + duration * self._clock.unit
+            self._begin = time
+        first, _, _ = self._shown
+        self._shown = (time if first is None else first, time, end)

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,8 +45,14 @@ class Finished:
 
     file: str
     frames: int
+    first: str
+    """When its first frame is shown, as the input counts: a fraction of seconds."""
+
     last: str
-    """When its last frame is shown, as the input counts: a fraction of seconds."""
+    """When its last frame is shown."""
+
+    end: str
+    """When that ends."""
 
     origin: str
     """The input's time that is zero in the output, also a fraction of seconds."""
@@ -89,14 +96,20 @@ class Work:
             self._open = _Growing(self.folder / f"segment-{len(self.segments):06d}")
         self._open.add(packets)
 
-    def finish(self, *, frames: int, last: str, origin: str) -> None:
-        """Close the segment that is being made; from here on it survives a crash."""
+    def finish(
+        self, *, frames: int, span: tuple[Fraction, Fraction, Fraction], origin: Fraction
+    ) -> None:
+        """Close the segment that is being made; from here on it survives a crash.
+
+        ``span`` is when its first and last frame are shown and when the last ends.
+        """
         if self._open is None:
             return
         segment, self._open = self._open, None
         segment.close()
         name, digest = segment.path.name, segment.digest.hexdigest()
-        self.segments.append(Finished(name, frames, last, origin, digest))
+        first, last, end = map(str, span)
+        self.segments.append(Finished(name, frames, first, last, end, str(origin), digest))
         self._save()
 
     def abandon(self) -> None:

@@ -24,7 +24,10 @@ BITRATE = 96_000
 
 
 class Reencoder:
-    """Encodes the sound of one track anew, from a given time on to another."""
+    """Encodes the sound of one track anew, from a given time on to another.
+
+    ``from_zero`` leaves out, to the sample, what lies before zero in the output.
+    """
 
     def __init__(
         self,
@@ -35,8 +38,9 @@ class Reencoder:
         start: Fraction | None,
         end: Fraction | None,
         origin: Fraction,
+        from_zero: bool,
     ) -> None:
-        self._source = source
+        self._source, self._from_zero = source, from_zero
         self._start, self._end, self._origin = start, end, origin
         allowed = RATES.get(encoder, (source.rate,))
         rate = source.rate if source.rate in allowed else allowed[0]
@@ -98,6 +102,10 @@ class Reencoder:
             self._written = round(time * self.stream.rate)
         frame.pts = None
         self._fifo.write(frame)
+        if self._from_zero and self._written < 0:
+            left_out = min(-self._written, self._fifo.samples)
+            self._fifo.read(left_out)
+            self._written += left_out
 
     def _timed(self, frame: av.AudioFrame) -> av.AudioFrame:
         assert self._written is not None

@@ -166,6 +166,7 @@ class Tracks:
                 start=self._start,
                 end=self._end,
                 origin=self._origin,
+                from_zero=self._start is not None or not self._kind.negative,
             )
         except (FFmpegError, ValueError) as error:
             self._report(track, "dropped", why=f"it cannot be encoded as {encoder} ({error})")

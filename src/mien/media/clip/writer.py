@@ -164,6 +164,7 @@ class ClipWriter:
             "start": str(self.start),
             "end": str(self.end),
             "segment": SEGMENT,
+            "cores": os.cpu_count(),  # of which encoders make threads, which show in the output
             "ffmpeg": av.ffmpeg_version_info,
             "recipe": self._recipe,
         }
