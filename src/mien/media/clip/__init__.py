@@ -11,7 +11,7 @@ from mien.media.clip.overlap import Behind, ahead
 from mien.media.clip.reading import Clip, Fields
 from mien.media.clip.settings import ClipSettings, Codec, OddSizes, Sound
 from mien.media.clip.stored import StoredFrame
-from mien.media.clip.writer import ClipWriter, check_clip_output, check_space
+from mien.media.clip.writer import ClipWriter, check_clip_output, check_space, encoder_for
 
 __all__ = [
     "Behind",
@@ -35,5 +35,6 @@ __all__ = [
     "check_clip_output",
     "check_space",
     "copy_clip",
+    "encoder_for",
     "why_not_copied",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -21,7 +21,7 @@ class _End:
         self.error = error
 
 
-def ahead(items: Iterable[T], size: int) -> Iterator[T]:
+def ahead(items: Iterable[T], size: int) -> Generator[T, None, None]:
     """Yield ``items``, computed in a thread of their own, up to ``size`` of them in advance.
 
     What they raise is raised here, behind the items that came before it. When this generator ends

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -72,7 +72,7 @@ class Clip:
         fields: Fields = "deinterlace",
         hardware: Hardware = "none",
         threads: int | None = None,
-    ) -> Iterator[StoredFrame]:
+    ) -> Generator[StoredFrame, None, None]:
         """Yield every frame that decodes and is shown from ``start`` on and before ``end``.
 
         Times are seconds as the clip counts them, and are rounded to its unit. ``sdr`` brings HDR

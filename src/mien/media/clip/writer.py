@@ -19,7 +19,7 @@ from mien.errors import ClipUnwritable, DiskFull, InvalidOption, MienError, Pict
 from mien.media.atomic import whole_file
 from mien.media.claim import claim
 from mien.media.clip.containers import Container, container_of
-from mien.media.clip.encoding import SEGMENT
+from mien.media.clip.encoding import SEGMENT, Encoder
 from mien.media.clip.info import ClipInfo
 from mien.media.clip.labels import mux_options
 from mien.media.clip.look import Look
@@ -94,6 +94,11 @@ class ClipWriter:
             if self._work_folder is not None:
                 self._work = Work(self._work_folder, self._whole_recipe())
         return self
+
+    def forget(self) -> None:
+        """Delete the finished segments in ``work``: nobody will take them up."""
+        if self._work is not None:
+            self._work.remove()
 
     def write(self, frame: StoredFrame) -> None:
         """Write the next frame, which ends with it. Raises ClipUnwritable, DiskFull."""
@@ -186,6 +191,14 @@ def check_clip_output(path: Path, *, inputs: dict[str, Path]) -> Container:
             if path.exists() and taken.exists() and path.samefile(taken):
                 raise InvalidOption("output", str(path), f"a file other than {name}")
     return container
+
+
+def encoder_for(look: Look, info: ClipInfo, settings: ClipSettings, path: Path) -> Encoder:
+    """Return what would encode frames of ``look`` for ``path``.
+
+    Raises ClipUnwritable, InvalidOption.
+    """
+    return plan_for(look, info, container_of(path), settings, path).encoder
 
 
 def check_space(path: Path, info: ClipInfo, *, twice: bool) -> None:

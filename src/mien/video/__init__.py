@@ -1,0 +1,21 @@
+"""Clips, from file to file: what is between the media and the faces."""
+
+from mien.video.engine import swap_clip
+from mien.video.job import VideoJob, video_job, work_folder
+from mien.video.progress import VideoProgress
+from mien.video.report import FaceStretch, Stretch, TrackSummary, VideoReport
+from mien.video.span import Time, parse_time
+
+__all__ = [
+    "FaceStretch",
+    "Stretch",
+    "Time",
+    "TrackSummary",
+    "VideoJob",
+    "VideoProgress",
+    "VideoReport",
+    "parse_time",
+    "swap_clip",
+    "video_job",
+    "work_folder",
+]
