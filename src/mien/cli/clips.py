@@ -150,6 +150,7 @@ class ClipOptions:
         """Make a clip."""
         from mien.media.clip import ClipSettings
         from mien.pipeline import Policy
+        from mien.video import work_folder
 
         settings: Any = {"codec": self.codec, "preset": self.preset}
         policy: Any = self.on_bad_frame or "fade"
@@ -158,23 +159,29 @@ class ClipOptions:
         def tell(state: VideoProgress) -> None:
             progress(f"{job.target.name}: {state}")
 
-        return swapper.swap_video(
-            job.target,
-            cast,
-            output=job.output,
-            strength=strength,
-            policy=Policy(policy),
-            smooth=not self.no_smooth,
-            start=self.start,
-            end=self.end,
-            settings=ClipSettings(**settings),
-            quality=self.quality,
-            sdr=self.sdr,
-            hardware=decoder,
-            resume=self.resume,
-            preview=job.preview,
-            progress=tell,
-        )
+        try:
+            return swapper.swap_video(
+                job.target,
+                cast,
+                output=job.output,
+                strength=strength,
+                policy=Policy(policy),
+                smooth=not self.no_smooth,
+                start=self.start,
+                end=self.end,
+                settings=ClipSettings(**settings),
+                quality=self.quality,
+                sdr=self.sdr,
+                hardware=decoder,
+                resume=self.resume,
+                preview=job.preview,
+                progress=tell,
+            )
+        except KeyboardInterrupt:
+            if self.resume:
+                where = f"finished pieces are kept in {work_folder(job.output)}"
+                print(f"mien: {where}; the same command goes on from there.", file=sys.stderr)
+            raise
 
 
 def say_clip(job: Job, report: dict[str, Any], casting: Casting, *, quiet: bool) -> None:
@@ -199,7 +206,16 @@ def say_clip(job: Job, report: dict[str, Any], casting: Casting, *, quiet: bool)
             print(f"  Frames with a face that could not be shown well: {counts}.")
     if not swapped:
         how = "it was copied as it is" if report["copied"] else "nothing in it was swapped"
-        warn(f"nobody who was meant was found in {job.target}; {how}.")
+        near = report["nearest"]
+        why = (
+            ""
+            if near is None
+            else (
+                f" (the nearest face has a distance of {near['distance']:.2f}, and at most "
+                f"{near['limit']:.2f} is one person)"
+            )
+        )
+        warn(f"nobody who was meant was found in {job.target}{why}; {how}.")
     for lost in report["lost"]:
         when = "" if lost["start"] is None else f" at {lost['start']:.3f} s"
         count = "some frames" if lost["frames"] is None else f"{lost['frames']} frame(s)"

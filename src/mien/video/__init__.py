@@ -2,12 +2,13 @@
 
 from mien.video.engine import swap_clip
 from mien.video.job import VideoJob, video_job, work_folder
-from mien.video.progress import VideoProgress
+from mien.video.progress import Pace, VideoProgress
 from mien.video.report import FaceStretch, Stretch, TrackSummary, VideoReport
 from mien.video.span import Time, parse_time
 
 __all__ = [
     "FaceStretch",
+    "Pace",
     "Stretch",
     "Time",
     "TrackSummary",

@@ -76,6 +76,8 @@ def swap_clip(
         swapped=run.record.swapped,
         kept=run.kept,
         most=run.record.most,
+        nearest=run.record.nearest,
+        limit=pipeline.pipeline.limit(pipeline.cast),
         stretches=run.record.stretches,
         tracks=run.record.tracks,
         events=tuple(_moved_event(event, job.span.origin) for event in pipeline.events),

@@ -45,6 +45,7 @@ class Record:
     def __init__(self, origin: Fraction) -> None:
         self.origin = origin
         self.frames = self.swapped = self.most = 0
+        self.nearest: float | None = None
         self._stretches: list[Stretch] = []
         self._growing: dict[int, _Face] = {}
         self._span: tuple[Fraction, Fraction, int] | None = None
@@ -81,7 +82,9 @@ class Record:
             kept.opacities += opacities[number]
             if done.distances is not None and scores[row] > 0:
                 far = done.distances[row]
-                kept.distances[0] += float(far.min() if kept.role is None else far[kept.role])
+                least = float(far.min())
+                self.nearest = least if self.nearest is None else min(self.nearest, least)
+                kept.distances[0] += least if kept.role is None else float(far[kept.role])
                 kept.distances[1] += 1
             self._note_track(number, time, roles[number], scores[row])
 

@@ -114,6 +114,13 @@ class VideoReport:
     most: int
     """Faces in the frame that has the most of them."""
 
+    nearest: float | None
+    """The least distance of a face to somebody who is to be replaced; None if faces were chosen by
+    place, or there was none."""
+
+    limit: float
+    """The greatest distance at which a face is somebody's."""
+
     stretches: tuple[Stretch, ...]
     tracks: tuple[TrackSummary, ...]
     events: tuple[Event, ...]
@@ -178,6 +185,9 @@ class VideoReport:
             "swapped_frames": self.swapped,
             "frames_of_an_earlier_run": self.kept,
             "missing": list(self.missing),
+            "nearest": None
+            if self.nearest is None
+            else {"distance": round(self.nearest, 3), "limit": self.limit},
             "ranges": [_stretch(each) for each in self.stretches],
             "tracks": [
                 {
