@@ -315,6 +315,11 @@ def _run(
         progress("Loading networks")
         from mien.batch import swap_files
 
+        if any(job.clip for job in jobs):
+            from mien.video import one_heap
+
+            one_heap()
+
         swapper = load_swapper(settings)
         casting.begin(swapper, progress)
         if single and not (skip_existing and os.path.exists(jobs[0].output)):  # noqa: PTH110
