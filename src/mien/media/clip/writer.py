@@ -45,7 +45,8 @@ class ClipWriter:
 
     ``work`` is a folder for finished segments; with it, encoding that was interrupted is taken up:
     ask for the frames from ``resume_from`` on. ``recipe`` is what, beside the settings, decides
-    what the frames look like. The output is the same, byte for byte, with and without ``work``.
+    what the frames look like. The output is the same with and without ``work``, byte for byte
+    where the encoder repeats itself, as all but libx264 do, and that nearly always.
 
     Raises ClipUnwritable, DiskFull and InvalidOption, on making one, on writing or on leaving.
     """
