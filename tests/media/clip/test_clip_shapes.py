@@ -312,3 +312,12 @@ def test_a_preset_and_a_quality_reach_the_encoder(tmp_path):
         sizes.append(output.stat().st_size)
     assert sizes[0] > sizes[1]
     assert QUIET
+
+
+def test_blu_ray_streams_have_their_own_packets(tmp_path):
+    path = write_clip(tmp_path / "a.mp4", frames=12)
+    output, _ = rewrite(path, suffix=".m2ts")
+    data = output.read_bytes()
+    assert len(data) % 192 == 0
+    assert data[4] == data[196] == 0x47
+    assert len(read_back(output)[0]) == 12

@@ -73,7 +73,7 @@ def copy_clip(
             raise ClipUnwritable(str(error), path=path) from None
         with whole_file(path) as file:
             output = av.open(
-                file, "w", format=container.name, options=mux_options(clip.info, container)
+                file, "w", format=container.name, options=mux_options(clip.info, container, path)
             )
             output.flags |= BITEXACT
             tracks = Tracks(

@@ -65,7 +65,10 @@ class StoredFrame:
 
     @property
     def planes(self) -> tuple[Samples, ...]:
-        """The samples (h, w) of each plane, uint8 or uint16, with what was changed; to read."""
+        """The samples (h, w) of each plane, uint8 or uint16, with what was changed.
+
+        They are views, to be read, and not after the frame was written.
+        """
         planes = planes_of(self.raw, self.look.layout)
         if not self.patches:
             return planes

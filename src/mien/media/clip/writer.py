@@ -133,7 +133,7 @@ class ClipWriter:
             file,
             "w",
             format=self.container.name,
-            options=mux_options(self.clip.info, self.container),
+            options=mux_options(self.clip.info, self.container, self.path),
         )
         return self._stack.enter_context(Run(order, output, look, origin, work))
 
