@@ -96,9 +96,12 @@ def copy_clip(
                 end=end,
                 origin=origin,
             )
+            output.start_encoding()
             tracks.close()
             output.close()
-    duration = tracks.pictures_span
+    duration, refused = tracks.pictures_span, []
+    if tracks.refused:
+        refused.append(f"{tracks.refused} packet(s) were too damaged to be written.")
     return Written(
         path=path,
         frames=tracks.pictures,
@@ -106,5 +109,5 @@ def copy_clip(
         size=path.stat().st_size,
         codec=clip.info.codec,
         tracks=tuple(tracks.reports),
-        notes=("The pictures were copied without encoding them.",),
+        notes=("The pictures were copied without encoding them.", *refused),
     )
