@@ -2,6 +2,7 @@
 
 import os
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from drawn import number_of, numbered, rewrite, write_clip
 
 from mien.errors import ClipUnreadable, MienError
 from mien.media.clip import Clip
+from mien.media.clip.damage import Ledger
 
 COUNT = 30
 
@@ -205,3 +207,36 @@ def test_fragments(tmp_path):
     found = numbers(clip.frames())
     assert found == list(range(len(found)))
     assert len(found) >= 10
+
+
+class FakePacket(SimpleNamespace):
+    """A packet as the ledger sees it, somewhere in a Matroska file."""
+
+    def __init__(self, pos, size, time, beside=0):
+        super().__init__(
+            pos=pos, size=size, pts=time, duration=1, beside=beside, time_base=Fraction(1, 24)
+        )
+        self.is_discard = self.is_corrupt = False
+
+    def has_sidedata(self, kind):
+        return self.beside > 0
+
+    def get_sidedata(self, kind):
+        return SimpleNamespace(data_size=self.beside)
+
+
+@pytest.mark.parametrize(
+    ("places", "gaps"),
+    [
+        ([(0, 9000, 0), (9010, 9000, 0), (18_020, 9000, 0)], 0),
+        ([(0, 9000, 0), (0, 9000, 0), (0, 9000, 0), (27_100, 9000, 0)], 0),  # in one block
+        ([(0, 1000, 8000), (9020, 1000, 0)], 0),  # with transparency beside it
+        ([(0, 1000, 0), (9020, 1000, 0)], 1),
+        ([(0, 9000, 0), (0, 9000, 0), (27_100, 9000, 0)], 1),
+    ],
+)
+def test_bytes_that_belong_to_nothing_are_a_gap(places, gaps):
+    ledger = Ledger("vp9", holes=True, fields=False)
+    for time, (pos, size, beside) in enumerate(places):
+        ledger.packet(FakePacket(pos, size, time, beside), pictures=True)
+    assert [lost.kind for lost in ledger.losses] == ["gap"] * gaps

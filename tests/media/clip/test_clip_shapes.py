@@ -210,6 +210,31 @@ def test_transparency_and_prores_stay(tmp_path):
     assert np.abs(samples(old)[3].astype(int) - samples(new)[3]).mean() < 16
 
 
+@pytest.mark.parametrize(("suffix", "codec"), [(".avi", "ffv1"), (".mov", "prores")])
+def test_transparency_of_lossless_clips_stays(tmp_path, suffix, codec):
+    def draw(number):
+        frame = av.VideoFrame(64, 48, "rgba")
+        rows = np.frombuffer(frame.planes[0], np.uint8).reshape(48, 64, 4)
+        rows[:] = np.arange(48, dtype=np.uint8)[:, None, None] * 3 + [40, 60, 80, 10]
+        return frame
+
+    path = write_clip(
+        tmp_path / f"a{suffix}", codec="png", name="rgba", options={}, frames=3, draw=draw
+    )
+    clip = Clip(path)
+    assert clip.look.layout.alpha
+    output, written = rewrite(path)
+    assert written.codec == codec
+    new = Clip(output).look.layout
+    assert new.alpha
+    old, fresh = next(clip.frames()), next(Clip(output).frames())
+    peak = new.top
+    assert np.abs(old.planes[3] / 255 - fresh.planes[3] / peak).max() < 2 / 255
+    shown = [frame.picture().pixels.numpy() for frame in (old, fresh)]
+    values = [pixels / np.iinfo(pixels.dtype).max for pixels in shown]
+    assert np.abs(values[0] - values[1]).mean() < 3 / 255
+
+
 @pytest.mark.parametrize("encoder", ["libvpx-vp9", "libsvtav1"])
 def test_a_shape_of_pixels_that_is_lost_is_told(tmp_path, encoder):
     aspect = Fraction(4, 3)
@@ -287,3 +312,12 @@ def test_a_preset_and_a_quality_reach_the_encoder(tmp_path):
         sizes.append(output.stat().st_size)
     assert sizes[0] > sizes[1]
     assert QUIET
+
+
+def test_blu_ray_streams_have_their_own_packets(tmp_path):
+    path = write_clip(tmp_path / "a.mp4", frames=12)
+    output, _ = rewrite(path, suffix=".m2ts")
+    data = output.read_bytes()
+    assert len(data) % 192 == 0
+    assert data[4] == data[196] == 0x47
+    assert len(read_back(output)[0]) == 12

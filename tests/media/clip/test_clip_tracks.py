@@ -5,7 +5,7 @@ from fractions import Fraction
 import av
 import numpy as np
 import pytest
-from drawn import read_back, rewrite, tracks, write_clip
+from drawn import drawn, read_back, rewrite, tracks, write_clip
 
 from mien.media.clip import Clip, ClipSettings, copy_clip, why_not_copied
 from mien.media.clip.subtitles import rewritten
@@ -205,3 +205,50 @@ def test_hevc_in_mp4_has_the_name_that_all_players_know(tmp_path):
     copy_clip(tmp_path / "copy.mp4", Clip(path))
     assert b"hvc1" in output.read_bytes()
     assert b"hvc1" in (tmp_path / "copy.mp4").read_bytes()
+
+
+def covered_clip(path):
+    """Write a clip with a cover, and with a second track of pictures."""
+    with av.open(str(path), "w") as output:
+        streams = [output.add_stream(codec, rate=24) for codec in ("libx264", "mjpeg", "libx264")]
+        for stream, name in zip(streams, ("yuv420p", "yuvj420p", "yuv420p"), strict=True):
+            stream.width, stream.height, stream.pix_fmt = 64, 48, name
+        streams[1].disposition = av.stream.Disposition.attached_pic
+        streams[2].disposition = av.stream.Disposition.dub
+        output.start_encoding()
+        found = []
+        for stream, count in zip(streams, (12, 1, 12), strict=True):
+            for number in range(count):
+                frame = drawn(64, 48, number=number)
+                if count == 1:
+                    frame = frame.reformat(format="yuvj420p")
+                frame.pts, frame.time_base = number, Fraction(1, 24)
+                found += stream.encode(frame)
+            found += stream.encode(None)
+        for packet in sorted(found, key=lambda packet: packet.dts * packet.time_base):
+            output.mux(packet)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
+def test_covers_and_other_pictures_go_along(tmp_path, suffix):
+    path = covered_clip(tmp_path / "a.mp4")
+    info = Clip(path).info
+    assert [track.kind for track in info.tracks].count("cover") == 1
+    assert Clip(path).info.codec == "h264"
+    output, written = rewrite(path, suffix=suffix)
+    assert {report.kind: report.fate for report in written.tracks} == {
+        "cover": "copied",
+        "video": "copied",
+    }
+    kinds = sorted(track.kind for track in Clip(output).info.tracks)
+    assert kinds == ["cover", "video", "video"]
+    assert len(read_back(output)[0]) == 12
+
+
+def test_a_track_that_nothing_can_hold_is_told(tmp_path):
+    path = covered_clip(tmp_path / "a.mp4")
+    _, written = rewrite(path, suffix=".webm")
+    fates = {report.kind: report for report in written.tracks}
+    assert fates["video"].fate == "dropped"
+    assert "webm cannot hold it" in fates["video"].why

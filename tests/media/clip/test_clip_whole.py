@@ -8,9 +8,10 @@ import subprocess
 import sys
 from fractions import Fraction
 
+import av
 import numpy as np
 import pytest
-from drawn import drawn, read_back, rewrite, write_clip
+from drawn import drawn, read_back, rewrite, samples, tracks, write_clip
 
 from mien.errors import ClipUnwritable, DiskFull
 from mien.media.clip import Clip, ClipSettings, ClipWriter, check_space, copy_clip
@@ -161,8 +162,6 @@ def test_room_is_looked_for_before_the_start(tmp_path, clip, monkeypatch):
 
 
 SIZE = (160, 128)
-"""Of frames whose encoding must repeat itself. At 64 x 48, libx264 comes to other bits once in some
-hundreds of runs, given the same frames and one thread: it reads beside its small copies of them."""
 
 
 def noisy(number):
@@ -184,7 +183,7 @@ TIMES = np.cumsum([0] + [33, 50, 17] * 12).tolist()
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
 @pytest.mark.parametrize("codec", ["h264", "hevc", "vp9", "av1"])
 def test_work_that_was_interrupted_is_taken_up(tmp_path, short_segments, suffix, codec):
-    """The result is the same, byte for byte, as without an interrupt and without a work folder."""
+    """The result is the same as without an interrupt and without a work folder."""
     path = write_clip(
         tmp_path / f"in{suffix}",
         times=TIMES,
@@ -208,9 +207,32 @@ def test_work_that_was_interrupted_is_taken_up(tmp_path, short_segments, suffix,
     assert take_up(writer) == 16
     assert writer.result.frames == len(TIMES)
     assert writer.result.duration == straight.duration
-    assert resumed.read_bytes() == whole.read_bytes()
+    assert_same(resumed, whole, exact=codec != "h264")
     assert not work.exists()
     assert read_back(whole)[1] == read_back(path)[1]
+
+
+def assert_same(one, other, *, exact):
+    """Assert that two files are the same, or differ as two runs of libx264 may.
+
+    Given the same frames it comes to other bits once in some hundreds of runs, with one thread and
+    on its own too (seen with PyAV 18.1). Everything else about the files is the same then as well.
+    """
+    if exact:
+        assert one.read_bytes() == other.read_bytes()
+    assert tracks(one) == tracks(other)
+    packets = [
+        [(packet.stream_index, packet.pts, packet.dts, packet.is_keyframe) for packet in found]
+        for found in (demuxed(one), demuxed(other))
+    ]
+    assert packets[0] == packets[1]
+    for a, b in zip(read_back(one)[0], read_back(other)[0], strict=True):
+        assert np.abs(samples(a)[0].astype(int) - samples(b)[0]).mean() < 0.5
+
+
+def demuxed(path):
+    with av.open(str(path)) as container:
+        return [packet for packet in container.demux() if packet.size]
 
 
 def resuming(path, clip, settings, work, recipe=""):
@@ -237,7 +259,7 @@ def test_a_cut_is_taken_up_at_its_own_origin(tmp_path, short_segments):
     with pytest.raises(KeyboardInterrupt):
         take_up(ClipWriter(tmp_path / "o.mp4", clip, work=tmp_path / "w", **span), stop=10, **span)
     assert take_up(ClipWriter(tmp_path / "o.mp4", clip, work=tmp_path / "w", **span), **span) == 8
-    assert (tmp_path / "o.mp4").read_bytes() == (tmp_path / "whole.mp4").read_bytes()
+    assert_same(tmp_path / "o.mp4", tmp_path / "whole.mp4", exact=False)
 
 
 ZEROS = (Fraction(0),) * 3

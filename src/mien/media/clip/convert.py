@@ -158,14 +158,12 @@ class Converter:
         """Return luma samples (h, w) of RGB in [0, 1], float32 (h, w, 3)."""
         black, span = self._luma_range()
         red, blue = self._weights()
-        weights = np.array([red, 1 - red - blue, blue], np.float32)
-        return self._rounded((rgb @ weights) * np.float32(span) + np.float32(black))
+        weights = np.array([red, 1 - red - blue, blue], np.float32) * np.float32(span)
+        values = rgb.reshape(-1, 3) @ weights + np.float32(black)
+        return self._rounded(values.reshape(rgb.shape[:2]))
 
-    def chroma(self, rgb: Floats, *, centred: bool = False) -> Floats:
-        """Return chroma of RGB in [0, 1], float32 (h, w, 2): codes, one for every pixel.
-
-        Their middle is taken off if ``centred``, as for differences.
-        """
+    def chroma(self, rgb: Floats) -> Floats:
+        """Return chroma of RGB in [0, 1], float32 (h, w, 2): codes, one for every pixel."""
         red, blue = self._weights()
         green = 1 - red - blue
         over_blue, over_red = 2 * (1 - blue), 2 * (1 - red)
@@ -175,8 +173,10 @@ class Converter:
         ]
         unit = 1 << (self.layout.depth - 8)
         span = self.layout.top if self.colour.full else 224 * unit
-        middle = 0 if centred else 128 * unit
-        return np.asarray(rgb @ (np.array(rows, np.float32).T * np.float32(span)) + middle)
+        middle = 128 * unit
+        matrix = np.array(rows, np.float32).T * np.float32(span)
+        values = rgb.reshape(-1, 3) @ matrix + np.float32(middle)
+        return np.asarray(values.reshape(*rgb.shape[:2], 2))
 
     def shrunk(self, full: Floats) -> Floats:
         """Return values (h, w, ...), one a pixel, averaged to the chroma samples.

@@ -73,7 +73,7 @@ def copy_clip(
             raise ClipUnwritable(str(error), path=path) from None
         with whole_file(path) as file:
             output = av.open(
-                file, "w", format=container.name, options=mux_options(clip.info, container)
+                file, "w", format=container.name, options=mux_options(clip.info, container, path)
             )
             output.flags |= BITEXACT
             tracks = Tracks(
@@ -96,9 +96,12 @@ def copy_clip(
                 end=end,
                 origin=origin,
             )
+            output.start_encoding()
             tracks.close()
             output.close()
-    duration = tracks.pictures_span
+    duration, refused = tracks.pictures_span, []
+    if tracks.refused:
+        refused.append(f"{tracks.refused} packet(s) were too damaged to be written.")
     return Written(
         path=path,
         frames=tracks.pictures,
@@ -106,5 +109,5 @@ def copy_clip(
         size=path.stat().st_size,
         codec=clip.info.codec,
         tracks=tuple(tracks.reports),
-        notes=("The pictures were copied without encoding them.",),
+        notes=("The pictures were copied without encoding them.", *refused),
     )

@@ -63,6 +63,7 @@ class Ledger:
 
         self._waiting: dict[Fraction, str] = {}
         self._holes = holes
+        self._block = -1
         self._next_byte: int | None = None
         self._last_time: Fraction | None = None
         self._gaps = 0
@@ -74,9 +75,7 @@ class Ledger:
         if start is not None:
             self.last_end = max(self.last_end, start + (packet.duration or 0) * base)
         if self._holes and packet.pos is not None:
-            if self._next_byte is not None and packet.pos > self._next_byte + HOLE:
-                self._gaps += 1
-            self._next_byte = packet.pos + packet.size
+            self._place(packet, packet.pos)
         if not pictures or start is None or packet.is_discard:
             return
         if self._gaps:
@@ -92,6 +91,16 @@ class Ledger:
         elif self.codec in NO_ZEROS and ZEROS in bytes(packet).rstrip(b"\0"):
             why = "some of its data are blank"
         self._waiting[start] = why
+
+    def _place(self, packet: av.Packet[Any], place: int) -> None:
+        """Note where in a Matroska file a packet lies: ``place`` is that of its block."""
+        if self._next_byte is not None and place > self._next_byte + HOLE:
+            self._gaps += 1
+        if place != self._block or self._next_byte is None:
+            self._block = self._next_byte = place
+        self._next_byte += packet.size  # a block may hold several packets, and more beside each
+        if packet.has_sidedata("matroska_block_additional"):
+            self._next_byte += packet.get_sidedata("matroska_block_additional").data_size
 
     def frame(self, time: Fraction, *, corrupt: bool) -> bool:
         """Note a frame that was delivered; return whether it is damaged."""

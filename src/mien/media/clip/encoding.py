@@ -95,13 +95,13 @@ FALLBACKS: Mapping[str, tuple[Codec, ...]] = MappingProxyType(
         "vp9": ("vp9", "av1", "hevc", "h264"),
         "vp8": ("vp8", "h264", "vp9"),
         "mjpeg": ("mjpeg", "h264", "vp9"),
-        "lossless": ("ffv1", "h264", "vp9"),
+        "lossless": ("ffv1", "h264", "prores", "vp9"),
         "studio": ("prores", "ffv1", "hevc", "h264", "vp9"),
         "other": ("h264", "hevc", "vp9", "av1"),
     }
 )
 """What is tried for each codec of an input: the first that the container holds and that loses
-nothing of the samples' layout, else the first that the container holds."""
+nothing of the samples' layout, else the one that loses the least."""
 
 PRORES_PROFILES = {"proxy": 0, "lt": 1, "standard": 2, "hq": 3, "4444": 4, "xq": 5}
 
@@ -150,16 +150,17 @@ def plan(
         if min(size) + min(size) % 2 * encoder.even >= encoder.smallest
     ]
     if not able:
+        holds = ", ".join(sorted(container.videos & set(get_args(Codec))))
+        what = f"{settings.codec} of {size[0]}x{size[1]}" if settings.codec else "what fits it"
         raise ClipUnwritable(
-            f"{path} cannot be written: a file of this kind holds pictures as "
-            f"{', '.join(sorted(container.videos & set(get_args(Codec))))}, of which none can be "
-            f"made here{f' as {settings.codec}' if settings.codec else ''}.",
+            f"{path} cannot be written: {container.name} holds {holds}, and {what} cannot be "
+            "made here. Use another kind of file, or another codec.",
             path=path,
         )
     fits = [(_fitting(encoder, layout, settings), encoder) for encoder in able]
     # ProRes 4444 decodes to 12 bits and is encoded from 10, as it always is
     (_, pixel_format), encoder = min(
-        fits, key=lambda fit: fit[0][0] > 0 and not codec == fit[1].codec == "prores"
+        fits, key=lambda fit: 0 if codec == fit[1].codec == "prores" else fit[0][0]
     )
     notes = []
     if encoder.codec != codec:

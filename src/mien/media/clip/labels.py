@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 
 from av.container import OutputContainer
 
@@ -32,8 +33,13 @@ def track_tags(metadata: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def mux_options(info: ClipInfo, container: Container) -> dict[str, str]:
-    """Return what the writer of a container must be told to keep all metadata of ``info``."""
+def mux_options(info: ClipInfo, container: Container, path: Path) -> dict[str, str]:
+    """Return what the writer of a container must be told: to keep all metadata of ``info``.
+
+    Also, by the suffix of ``path``, which of two kinds of transport stream it is.
+    """
+    if path.suffix.lower() in (".m2ts", ".mts"):
+        return {"mpegts_m2ts_mode": "1"}
     if container.name in ("mp4", "mov") and any("." in key for key in info.metadata):
         return {"movflags": "use_metadata_tags"}  # else keys such as a phone's are left out
     return {}

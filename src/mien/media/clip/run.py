@@ -128,6 +128,8 @@ class Run:
         info, kind = self._order.clip.info, self._order.container
         notes = [*self._plan.notes, *self._fitter.notes]
         notes += [f"Left out: {name}." for name in dict.fromkeys(info.unheld)]
+        if self._tracks.refused:
+            notes.append(f"{self._tracks.refused} packet(s) were too damaged to be written.")
         if self._crowded:
             notes.append(f"{self._crowded} frame(s) were moved: {kind.name} cannot time them.")
         if self._rounded:
@@ -224,7 +226,7 @@ class Run:
         packet.time_base = self._clock.unit
         packet.stream = self._stream
         self._tracks.advance(packet.dts * self._clock.unit)
-        self._output.mux(packet)
+        self._tracks.mux(packet)
 
     def _end_segment(self) -> None:
         if self._context is None:

@@ -125,11 +125,14 @@ class Tones:
         lookup = self._linear(np.iinfo(pixels.dtype).max)
         rows = max(1, BAND // width)
         for top in range(0, height, rows):
-            linear = lookup[pixels[top : top + rows]]
+            linear = lookup.take(pixels[top : top + rows].reshape(-1, 3))
             if self.colour.transfer == HLG:
                 linear = self._displayed(linear)
-            linear = np.sqrt(np.clip(linear @ into, 0, 1))
-            seen[top : top + rows] = code[(linear * (len(code) - 1) + 0.5).astype(np.uint16)]
+            linear = np.clip(linear @ into, 0, 1)
+            np.sqrt(linear, out=linear)
+            linear *= len(code) - 1
+            linear += 0.5
+            seen[top : top + rows] = code.take(linear.astype(np.uint16)).reshape(-1, width, 3)
         return seen
 
     def table(self) -> Tensor | None:

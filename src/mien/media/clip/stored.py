@@ -65,7 +65,10 @@ class StoredFrame:
 
     @property
     def planes(self) -> tuple[Samples, ...]:
-        """The samples (h, w) of each plane, uint8 or uint16, with what was changed; to read."""
+        """The samples (h, w) of each plane, uint8 or uint16, with what was changed.
+
+        They are views, to be read, and not after the frame was written.
+        """
         planes = planes_of(self.raw, self.look.layout)
         if not self.patches:
             return planes
@@ -157,7 +160,7 @@ class StoredFrame:
         left, top, right, bottom = area
         here = (slice(top, bottom), slice(left, right))
         new, old = after[here], self._rgb()[here]
-        differs = (new != old).any(axis=-1)
+        differs = _differing(new, old)
         if not differs.any():
             return []
         own = self.planes
@@ -168,7 +171,7 @@ class StoredFrame:
                 for plane, channel in ((0, 1), (1, 2), (2, 0))
             ]
         peak = np.float32(np.iinfo(new.dtype).max)
-        luma = np.where(differs, converter.luma(new.astype(np.float32) / peak), own[0][here])
+        luma = np.where(differs, converter.luma(new * (1 / peak)), own[0][here])
         patches = [Patch(0, top, left, luma)]
         if layout.kind == "yuv":
             patches += self._chroma(after, area, own)
@@ -191,9 +194,9 @@ class StoredFrame:
         )
         new, old = (self._window(rgb, blocks) for rgb in (after, self._rgb()))
         peak = np.float32(np.iinfo(new.dtype).max)
-        share = converter.shrunk((new != old).any(axis=-1).astype(np.float32))[..., None]
-        values = converter.chroma(new.astype(np.float32) / peak)
-        moved = values - converter.chroma(old.astype(np.float32) / peak)
+        share = converter.shrunk(_differing(new, old).astype(np.float32))[..., None]
+        values = converter.chroma(new * (1 / peak))
+        moved = values - converter.chroma(old * (1 / peak))
         here = (slice(blocks.top, blocks.bottom), slice(blocks.left, blocks.right))
         present = np.stack([own[1][here], own[2][here]], axis=-1)
         fresh = np.where(share > 0.999, converter.shrunk(values), present + converter.shrunk(moved))
@@ -209,6 +212,12 @@ class StoredFrame:
         top, bottom, left, right = max(y0, 0), min(y1, height), max(x0, 0), min(x1, width)
         margins = ((top - y0, y1 - bottom), (left - x0, x1 - right), (0, 0))
         return np.pad(rgb[top:bottom, left:right], margins, mode="edge")
+
+
+def _differing(new: Samples, old: Samples) -> npt.NDArray[np.bool_]:
+    """Return which pixels (h, w) of two pictures (h, w, 3) differ."""
+    differs = new != old
+    return np.asarray(differs[..., 0] | differs[..., 1] | differs[..., 2])
 
 
 def _patched(planes: tuple[Samples, ...], patches: tuple[Patch, ...]) -> tuple[Samples, ...]:

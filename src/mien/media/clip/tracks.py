@@ -24,6 +24,9 @@ from mien.media.clip.settings import Sound
 from mien.media.clip.sound import Reencoder
 from mien.media.clip.subtitles import READ, rewritten
 
+MOST_REFUSED = 1000
+"""Packets too damaged to be written, beyond which something else must be wrong."""
+
 BEYOND = 10
 """Seconds after the end of a cut up to which tracks may lie in the file out of order."""
 
@@ -74,6 +77,9 @@ class Tracks:
         self.pictures_span = Fraction(0)
         """Seconds from the first of them that is shown to the end of the last."""
 
+        self.refused = 0
+        """How many packets were too damaged to be written."""
+
         self._path = path
         self._input = open_clip(path)
         # Matroska tells of a start before zero by a delay of the codec, which FFmpeg hands on
@@ -117,7 +123,21 @@ class Tracks:
         for lane in self._lanes.values():
             if lane.sound is not None:
                 for packet in lane.sound.packets(None):
-                    self._output.mux(packet)
+                    self.mux(packet)
+
+    def mux(self, packet: av.Packet[Any]) -> None:
+        """Write a packet, of pictures too; count in ``refused`` what is too damaged to be written.
+
+        FFmpeg holds packets back to put them in order, so what it refuses is mostly not the packet
+        that it was given, but one of another track that was waiting. Without other tracks, or if
+        it refuses too much, it is an error.
+        """
+        try:
+            self._output.mux(packet)
+        except (av.error.InvalidDataError, av.error.ArgumentError):
+            self.refused += 1
+            if not self._lanes or self.refused > MOST_REFUSED:
+                raise
 
     def release(self) -> None:
         """Close the input."""
@@ -237,7 +257,7 @@ class Tracks:
     def _pass(self, lane: Lane, packet: av.Packet[Any]) -> None:
         if lane.sound is not None:
             for encoded in lane.sound.packets(packet):
-                self._output.mux(encoded)
+                self.mux(encoded)
             return
         base, start = packet.time_base, time_of(packet)
         if start is None:
@@ -264,7 +284,7 @@ class Tracks:
             self.pictures += 1
             self.pictures_span = max(self.pictures_span, end - self._origin)
         packet.stream = lane.stream
-        self._output.mux(packet)
+        self.mux(packet)
 
     def _kept(self, lane: Lane, start: Fraction, end: Fraction) -> bool:
         """Return whether something that lasts from ``start`` to ``end`` belongs to the output."""

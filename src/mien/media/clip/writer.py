@@ -45,7 +45,8 @@ class ClipWriter:
 
     ``work`` is a folder for finished segments; with it, encoding that was interrupted is taken up:
     ask for the frames from ``resume_from`` on. ``recipe`` is what, beside the settings, decides
-    what the frames look like. The output is the same, byte for byte, with and without ``work``.
+    what the frames look like. The output is the same with and without ``work``, byte for byte
+    where the encoder repeats itself, as all but libx264 do, and that nearly always.
 
     Raises ClipUnwritable, DiskFull and InvalidOption, on making one, on writing or on leaving.
     """
@@ -137,7 +138,7 @@ class ClipWriter:
             file,
             "w",
             format=self.container.name,
-            options=mux_options(self.clip.info, self.container),
+            options=mux_options(self.clip.info, self.container, self.path),
         )
         return self._stack.enter_context(Run(order, output, look, origin, work))
 
