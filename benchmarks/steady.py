@@ -18,7 +18,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -85,15 +85,23 @@ class Bench:
         watcher = Watcher(self.finder, self.embedder, **options)
         return [watcher(frame) for frame in frames]
 
-    def both(self, each: Actor, moments: Sequence[Fraction], noise: float) -> list[Tensor]:
+    def both(
+        self,
+        each: Actor,
+        moments: Sequence[Fraction],
+        noise: float,
+        size: tuple[int, int] = (360, 640),
+    ) -> list[Tensor]:
         """Return the mesh raw and smoothed, and the truth, (T, 468, 2) each."""
-        clean = self.finder(next(iter(play([each], moments[:1]))).view)
+        clean = self.finder(next(iter(play([each], moments[:1], size=size))).view)
         assert clean.mesh is not None
         own = apply(invert(each.matrix(float(moments[0]))), clean.mesh[0, :, :2])
         truth = torch.stack([apply(each.matrix(float(t)), own) for t in moments])
         found = []
         for smooth in (False, True):
-            sights = self.watch(play([each], moments, noise=noise), smooth=smooth)
+            sights = self.watch(
+                play([each], moments, noise=noise, size=size), smooth=smooth, largest_only=True
+            )
             meshes = [sight.faces.mesh for sight in sights if sight.faces.mesh is not None]
             found.append(torch.cat(meshes)[..., :2])
         return [*found, truth]
@@ -173,15 +181,15 @@ def flickers(bench: Bench, frames: list[Frame]) -> dict[str, float]:
 
 
 def cost(bench: Bench, frames: list[Frame], rate: float) -> dict[str, float]:
-    """Return milliseconds a frame of watching, by how often the detector looks."""
+    """Return milliseconds of one core that watching a frame takes, by how often is looked."""
     found = {}
     for every in (1, 4, 8):
-        look = Fraction(every - 1) / Fraction(rate) if every > 1 else Fraction(0)
+        look = Fraction(every) / Fraction(rate).limit_denominator(1001)
         rounds = []
         for _ in range(3):
-            start = perf_counter()
+            start = process_time()
             bench.watch(frames, look=look)
-            rounds.append((perf_counter() - start) / len(frames) * 1e3)
+            rounds.append((process_time() - start) / len(frames) * 1e3)
         found[f"look every {every}"] = round(median(rounds), 2)
     return found
 
@@ -199,10 +207,11 @@ def main() -> None:
     bench, report = Bench(), dict[str, Any]()
 
     report["still"] = []
-    for side in (240, 340):
+    for side, size in ((240, (360, 640)), (340, (360, 640)), (1100, (1080, 1920))):
         for noise in (2.0, 5.0):
+            middle = straight(size[1] / 2, size[0] / 2, 0)
             raw, smoothed, truth = bench.both(
-                actor(portrait("ben"), side, still), times(1.5, RATE), noise
+                actor(portrait("ben"), side, middle), times(1.2, RATE), noise, size
             )
             row: dict[str, Any] = {"side": side, "noise": noise}
             row |= {"raw px": round(jitter(raw, truth), 3)}

@@ -279,3 +279,17 @@ def test_an_error_in_a_thread_is_raised_in_its_turn(real, moving):
     clip = ClipPipeline(real(broken), cast(person(3)))
     with pytest.raises(MemoryError):
         list(clip.run(copies(moving), threads=3))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_came_before_an_error_is_done(real, moving, threads):
+    def cut_short():
+        yield from copies(moving[:6])
+        raise OSError("the file ends here")
+
+    done = []
+    with pytest.raises(OSError, match="ends here"):
+        done.extend(ClipPipeline(real(), cast(person(3))).run(cut_short(), threads=threads))
+    # list.extend keeps what it was given before the error
+    assert len(done) == 6
+    assert all(each.chosen for each in done)

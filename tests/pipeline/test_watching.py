@@ -81,11 +81,18 @@ def test_a_cut_makes_everybody_new(watch, head):
 
 
 def test_somebody_else_in_the_same_place_is_somebody_new(watch, head):
-    one = head("ben", lambda t: Place(200, 120) if t < 0.2 else None)
-    other = head("mei", lambda t: Place(200, 120) if t >= 0.2 else None)
-    sights = watch([one, other], times(0.4, 20), look=1)
-    assert [sight.faces.ids.tolist() for sight in sights] == [[0]] * 4 + [[1]] * 4
+    # small, and not when an embedding is due: neither the frame nor the clock tells
+    random = torch.Generator().manual_seed(0)
+    tiles = torch.randint(0, 256, (24, 40, 1), generator=random).to(torch.uint8)
+    wall = tiles.repeat_interleave(10, 0).repeat_interleave(10, 1).expand(-1, -1, 3).contiguous()
+    behind = Actor(wall, lambda t: Place(199.5, 119.5), head=False)
+    one = head("ben", lambda t: Place(200, 120) if t < 0.25 else None, side=100)
+    other = head("mei", lambda t: Place(200, 120) if t >= 0.25 else None, side=100)
+    sights = watch([behind, one, other], times(0.5, 20), look=1)
+    assert [sight.faces.ids.tolist() for sight in sights] == [[0]] * 5 + [[1]] * 5
     assert not any(sight.fresh for sight in sights[1:])
+    assert not any(sight.waiting.ids.tolist() == [1] for sight in sights)
+    assert float(sights[-1].presence[0]) > 20
 
 
 def test_one_who_becomes_somebody_else_slowly_is_somebody_new_in_the_end(watch, head):
@@ -118,6 +125,16 @@ def test_a_moving_face_lags_less_than_half_a_pixel(watch, head):
         for how in ({"smooth": False}, {})
     )
     assert float((smooth - raw).mean(dim=1).norm(dim=1).max()) < 0.5
+
+
+def test_one_who_stops_at_once_is_where_they_stop(watch, head):
+    # 400 pixels per second: a third of the face in each frame
+    face = head("ben", lambda t: Place(60 + 400 * min(t, 0.5), 120), side=110)
+    sights = watch([face], times(0.9, 25), look=1)
+    assert [sight.faces.ids.tolist() for sight in sights] == [[0]] * len(sights)
+    start = where(sights[0])[0]
+    for sight, t in zip(sights, times(0.9, 25), strict=True):
+        assert abs(where(sight)[0] - start - 400 * min(float(t), 0.5)) < 3
 
 
 def test_irregular_times(watch, head):

@@ -117,7 +117,8 @@ class ClipPipeline:
     def run(self, frames: Iterable[Frame], *, threads: int = 1) -> Iterator[Swapped]:
         """Yield what was done to each of ``frames``, in order; up to ``threads`` are made at once.
 
-        At most ``threads`` + 1 frames are in memory beyond those that the caller keeps.
+        At most ``threads`` + 1 frames are in memory beyond those that the caller keeps. An error,
+        also one of ``frames``, is raised after what came before it, as with one thread.
         """
         if not is_number(threads) or threads < 1:
             raise InvalidOption("threads", threads, "1 or more")
@@ -125,13 +126,21 @@ class ClipPipeline:
             yield from map(self, frames)
             return
         pool, waiting = ThreadPoolExecutor(threads), deque[Future[Made]]()
+        source, failure = iter(frames), None
         try:
-            for frame in frames:
-                waiting.append(pool.submit(self.make, self.see(frame)))
+            while failure is None:
+                try:
+                    waiting.append(pool.submit(self.make, self.see(next(source))))
+                except StopIteration:
+                    break
+                except Exception as error:  # noqa: BLE001 - raised when what came before is done
+                    failure = error
                 if len(waiting) > threads:
                     yield self.finish(waiting.popleft().result())
             while waiting:
                 yield self.finish(waiting.popleft().result())
+            if failure is not None:
+                raise failure
         finally:
             pool.shutdown(cancel_futures=True)
 

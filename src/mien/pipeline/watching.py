@@ -39,6 +39,10 @@ PAUSE = 1
 FIRST, OFTEN, SELDOM = 5, Fraction(1, 5), Fraction(1)
 """A face is embedded FIRST times, every OFTEN seconds, and then every SELDOM seconds."""
 
+MOVING = 0.05
+"""Share of its size by which a face is expected to move on, from which it is also looked for where
+it was, should it not be seen clearly."""
+
 TURNED = 35.0
 """Yaw in degrees from which an embedding says little."""
 
@@ -142,6 +146,16 @@ class Watcher:
             return True
         with watch("landmark"):
             located, presence = self.finder.landmarker(frame.view, expected)
+            before = self._tracker.before
+            way = (expected.boxes - before.boxes)[:, :2].norm(dim=1) / expected.areas.sqrt()
+            weak = ((presence < SURE) & (way > MOVING)).nonzero().flatten().tolist()
+            if weak:  # who moved may have stopped
+                stopped, logits = self.finder.landmarker(frame.view, before[weak])
+                rows = [located[i] for i in range(len(located))]
+                for i, row in enumerate(weak):
+                    if logits[i] > presence[row]:
+                        rows[row], presence[row] = stopped[i], logits[i]
+                located = Faces.joined(rows)
         with watch("track"):
             return self._tracker.accept(located, presence)
 

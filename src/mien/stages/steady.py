@@ -50,6 +50,9 @@ class _Motion:
     velocity: Tensor
     """float64 (4,): of the pose, per second."""
 
+    age: int
+    """How many frames came before."""
+
     shape: Tensor
     """float64 (N, 3): deviation of its points from ``first``, and their depth, by its size."""
 
@@ -104,7 +107,7 @@ def _begin(measured: Tensor, time: Fraction) -> _Motion:
     pose = torch.stack([*middle, size.log(), torch.zeros_like(size)])
     depth = measured[:, 2:] / size
     shape = torch.cat([torch.zeros_like(first), depth], dim=1)
-    return _Motion(time, first / size, pose, torch.zeros_like(pose), shape)
+    return _Motion(time, first / size, pose, torch.zeros_like(pose), 0, shape)
 
 
 def _step(motion: _Motion, measured: Tensor, time: Fraction) -> _Motion:
@@ -118,13 +121,17 @@ def _step(motion: _Motion, measured: Tensor, time: Fraction) -> _Motion:
     off[3] = (off[3] + pi).remainder(2 * pi) - pi
     way = torch.hypot(off[0], off[1]) / size
     share = gains(torch.stack([way, way, *off[2:].abs()]), POSE_BAND, 1 - exp(-gap / POSE_CALM))
-    pose = expected + share * off
     # what is as small as the noise says little about the velocity
     velocity = motion.velocity + (1 - exp(-gap / INERTIA)) * share * off / gap
+    # at first the mean of what came is the best there is; the very first, which the detector
+    # guessed and no frame before, does not count
+    age = motion.age + 1
+    pose = expected + share.clamp_min(1 / age) * off
     unposed = apply(invert(matrix), measured[:, :2]) - motion.first
     change = torch.cat([unposed, measured[:, 2:] / size], dim=1) - motion.shape
     share = gains(change.norm(dim=1, keepdim=True), SHAPE_BAND, 1 - exp(-gap / SHAPE_CALM))
-    return _Motion(time, motion.first, pose, velocity, motion.shape + share * change)
+    shape = motion.shape + share.clamp_min(1 / age) * change
+    return _Motion(time, motion.first, pose, velocity, age, shape)
 
 
 def _points(motion: _Motion) -> Tensor:

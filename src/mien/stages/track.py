@@ -43,6 +43,9 @@ JUMP = 0.6
 SHARED = 0.4
 """Share of the smaller box from which two faces cannot both be where they seem to be."""
 
+WEAKER = 0.75
+"""Ratio of presences that makes a difference: the mesh may have slipped off the face."""
+
 UNCONFIRMED = 0.5
 """Seconds after which a face that is not SURE, and which no detector finds, is lost."""
 
@@ -63,6 +66,9 @@ class Tracker:
     def __init__(self) -> None:
         self.tracks: list[Track] = []
         self.time: Fraction | None = None
+        self.before = Faces.none()
+        """The faces that are ``expected``, as they were in the frame before."""
+
         self._next = 0
 
     def reset(self) -> None:
@@ -88,18 +94,20 @@ class Tracker:
         """Begin the frame of ``time``; return where those faces must be that were seen before."""
         followed = self.seen
         self.tracks = [t for t in self.tracks if float(time - t.seen) <= KEEP]
-        self.time = time
-        return Faces.joined([track.at(time) for track in followed if track in self.tracks])
+        followed = [track for track in followed if track in self.tracks]
+        self.time, self.before = time, Faces.joined([track.face for track in followed])
+        return Faces.joined([track.at(time) for track in followed])
 
     def accept(self, located: Faces, presence: Tensor) -> bool:
-        """Take the faces that were ``expected`` as they were located; return whether all stand.
+        """Take the faces that were ``expected`` as they were located; return whether all is well.
 
         ``presence`` (K,) are the logits that there is a face. A face that is gone, has jumped, or
-        lies where a nearer one is, is lost from now on.
+        lies where a nearer one is, is lost from now on. All is well if none is lost, and none much
+        less present than before.
         """
         assert self.time is not None
         claims: dict[int, tuple[float, Faces, float]] = {}
-        by_id = {track.id: track for track in self.tracks}
+        by_id, weaker = {track.id: track for track in self.tracks}, False
         for row, (number, logit) in enumerate(
             zip(located.ids.tolist(), presence.tolist(), strict=True)
         ):
@@ -114,8 +122,9 @@ class Tracker:
             for track in over:
                 track.doubtful = True
             if not over:
+                weaker |= logit < min(SURE, WEAKER * by_id[number].presence)
                 self._move(by_id[number], face, logit)
-        return len(self.seen) == len(located)
+        return len(self.seen) == len(located) and not weaker
 
     def match(self, found: Faces, presence: Callable[[Faces], Tensor]) -> None:
         """Take what a detector ``found`` in the present frame.
@@ -131,8 +140,7 @@ class Tracker:
             for row, track in enumerate(seen):
                 best = int(shared[row].argmax())
                 if float(shared[row, best]) > SHARED:
-                    track.confirmed = self.time
-                    track.face = replace(track.face, scores=found.scores[[best]])
+                    self._confirm(track, found[best], presence)
             fresh = [i for i in fresh if float(shared[:, i].max()) <= SHARED]
         for track in seen:
             if track.confirmed != self.time and track.presence < SURE:
@@ -197,6 +205,7 @@ class Tracker:
                 track.id, track.person = person
             elif track.person.good:
                 track.id, track.person = self._number(), Likeness()
+                track.velocity = (0.0, 0.0)  # it did not come from where the other was
             track.doubtful = False
         for other in homeless.values():  # somebody else is where they seemed to be: not seen
             other.seen -= INSTANT
@@ -204,6 +213,17 @@ class Tracker:
         for track, embedding, seen in zip(tracks, embeddings, good, strict=True):
             track.person = track.person.with_one_more(embedding, good=seen)
             track.face = replace(track.face, ids=torch.full_like(track.face.ids, track.id))
+
+    def _confirm(self, track: Track, found: Faces, presence: Callable[[Faces], Tensor]) -> None:
+        """Take what a detector says of a face in sight; also its mesh, if that is far better."""
+        assert self.time is not None
+        track.confirmed = self.time
+        track.face = replace(track.face, scores=found.scores)
+        if track.presence < SURE:
+            logit = float(presence(found))
+            if WEAKER * logit > track.presence:
+                track.face = replace(found, ids=track.face.ids)
+                track.presence, track.velocity = logit, (0.0, 0.0)
 
     def _number(self) -> int:
         self._next += 1
