@@ -19,15 +19,17 @@ PUBLIC = [
         "Card",
         "Cast",
         "Catalogue",
+        "ClipSettings",
         "Crops",
         "Faces",
         "Frame",
         "Identity",
         "Observer",
+        "Policy",
         "Result",
         "Role",
     ),
-    *("Settings", "Sighting", "Swapped", "Swapper", "__version__", "errors"),
+    *("Settings", "Sighting", "Swapped", "Swapper", "VideoReport", "__version__", "errors"),
 ]
 
 

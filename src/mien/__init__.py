@@ -15,30 +15,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mien import errors
+    from mien.media.clip import ClipSettings
     from mien.models import Card, Catalogue
     from mien.observer import Observer, Sighting
-    from mien.pipeline import Cast
+    from mien.pipeline import Cast, Policy
     from mien.result import Result
     from mien.settings import Settings
     from mien.swapper import Swapper
     from mien.types import Crops, Faces, Frame, Identity, Role, Swapped
     from mien.version import __version__
+    from mien.video import VideoReport
 
 _HOME = {
     "Card": "mien.models",
     "Cast": "mien.pipeline",
     "Catalogue": "mien.models",
+    "ClipSettings": "mien.media.clip",
     "Crops": "mien.types",
     "Faces": "mien.types",
     "Frame": "mien.types",
     "Identity": "mien.types",
     "Observer": "mien.observer",
+    "Policy": "mien.pipeline",
     "Result": "mien.result",
     "Role": "mien.types",
     "Settings": "mien.settings",
     "Sighting": "mien.observer",
     "Swapped": "mien.types",
     "Swapper": "mien.swapper",
+    "VideoReport": "mien.video",
     "__version__": "mien.version",
 }
 
@@ -46,17 +51,20 @@ __all__ = [
     "Card",
     "Cast",
     "Catalogue",
+    "ClipSettings",
     "Crops",
     "Faces",
     "Frame",
     "Identity",
     "Observer",
+    "Policy",
     "Result",
     "Role",
     "Settings",
     "Sighting",
     "Swapped",
     "Swapper",
+    "VideoReport",
     "__version__",
     "errors",
 ]

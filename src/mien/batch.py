@@ -1,4 +1,4 @@
-"""Many pictures: one is read and one written while another is worked on."""
+"""Many pictures and clips: one picture is read and one written while another is worked on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mien.pipeline import Cast
 from mien.plan import Job
 from mien.result import Result
 from mien.swapper import Swapper
+from mien.video import VideoReport
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +28,13 @@ class Outcome:
 
     job: Job
     report: dict[str, Any] | None = None
-    """What Result.report says; None if nothing was written."""
+    """What Result.report or VideoReport.report says; None if nothing was written."""
 
     partial: bool = False
     """Whether a face could not be swapped though the output was written."""
+
+    untouched: bool = False
+    """Whether nobody who was meant is in the clip, which was written as it is."""
 
     skipped: bool = False
     error: MienError | None = None
@@ -46,10 +50,12 @@ def swap_files(
     quality: int | None = None,
     subsampling: Subsampling | None = None,
     skip_existing: bool = False,
+    swap_clip: Callable[[Job, Cast], VideoReport] | None = None,
 ) -> Iterator[Outcome]:
     """Do ``jobs`` and yield what became of each, in their order.
 
-    ``cast_of`` says who is put on whom; it runs in the caller's thread. An error, also of
+    ``cast_of`` says who is put on whom, and ``swap_clip`` does a job that is a clip; the default
+    makes it like its target in all else. They run in the caller's thread. An error, also of
     ``cast_of``, ends one job and not the others. While a picture is worked on, the next one is read
     and the one before is written, so at most three are in memory. With ``skip_existing`` jobs whose
     output is there are left out.
@@ -59,13 +65,30 @@ def swap_files(
         step = _Step(job)
         if skip_existing and os.path.exists(job.output):  # noqa: PTH110 - takes any name
             step.outcome = Outcome(job, skipped=True)
+        if step.outcome is not None or job.clip:  # who writes a clip claims its name
             return step
         step.guard(lambda: step.claims.enter_context(claim(job.output)))
         if step.outcome is None:
             step.picture = files.submit(_read, job, swapper.max_megapixels)
         return step
 
+    def whole_clip(job: Job) -> Outcome:
+        if job.makes_folder:
+            for path in job.writes:
+                path.parent.mkdir(parents=True, exist_ok=True)
+        cast = cast_of(job)
+        if swap_clip is not None:
+            report = swap_clip(job, cast)
+        else:
+            report = swapper.swap_video(
+                job.target, cast, output=job.output, strength=strength, preview=job.preview
+            )
+        return Outcome(job, report.report(), partial=report.partial, untouched=report.untouched)
+
     def work(step: _Step) -> None:
+        if step.job.clip and step.outcome is None:
+            step.done = step.guard(lambda: whole_clip(step.job))
+            return
         if step.picture is None:
             return
         picture = step.take(step.picture)

@@ -6,6 +6,10 @@ MienError
 ├── PictureError            a picture file or array
 │   ├── PictureUnreadable
 │   └── PictureUnwritable
+├── ClipError               a video file
+│   ├── ClipUnreadable
+│   └── ClipUnwritable
+│       └── DiskFull
 ├── FaceError               the faces in a picture
 │   ├── NoFace              none at all
 │   │   ├── NoSuchFace      none of this number
@@ -70,6 +74,40 @@ class PictureUnreadable(PictureError):
 
 class PictureUnwritable(PictureError):
     """The output picture could not be written; nothing was left behind."""
+
+
+class ClipError(MienError):
+    """A clip could not be used. ``path`` is its file."""
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        self.path = path
+        super().__init__(message)
+
+
+class ClipUnreadable(ClipError):
+    """The file is not a clip mien can read."""
+
+
+class ClipUnwritable(ClipError):
+    """The output clip could not be written; nothing was left behind."""
+
+
+class DiskFull(ClipUnwritable):
+    """There is no room for the output. ``needed`` and ``free`` are bytes, or None if unknown."""
+
+    def __init__(self, path: Path, *, needed: int | None = None, free: int | None = None) -> None:
+        self.needed, self.free = needed, free
+        known = needed is not None and free is not None
+        what = (
+            f"it may take {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free"  # type: ignore[operator]
+            if known
+            else "the disk is full"
+        )
+        super().__init__(
+            f"{path} cannot be written: {what}. Make room, or name a file on another disk; "
+            "nothing was left there.",
+            path=path,
+        )
 
 
 class FaceError(MienError):

@@ -9,11 +9,16 @@ from pathlib import Path
 from string import Formatter
 
 from mien.errors import InvalidOption
+from mien.media.clip.containers import CONTAINERS
 from mien.media.files import Found
 from mien.media.formats import GIF, format_of
+from mien.media.kinds import kind_of
 
 OTHERWISE = ".jpg"
 """Suffix of outputs of targets whose own format cannot be written: HEIC."""
+
+OTHERWISE_CLIP = ".mkv"
+"""The same for clips: it holds nearly everything."""
 
 FIELDS = ("target", "source", "suffix", "index")
 """What may stand in braces in the name of an output."""
@@ -21,7 +26,7 @@ FIELDS = ("target", "source", "suffix", "index")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One picture to make."""
+    """One picture or clip to make."""
 
     target: Path
     source: Path | None
@@ -34,13 +39,20 @@ class Job:
     debug_view: Path | None = None
     """Where the drawing of what was found goes."""
 
+    preview: Path | None = None
+    """Where some frames of a clip go, before and after."""
+
+    clip: bool = False
+    """Whether the target is a clip."""
+
     makes_folder: bool = field(default=True, compare=False)
     """Whether the output's folder is made if it is not there."""
 
     @property
     def writes(self) -> tuple[Path, ...]:
         """All files the job writes."""
-        return tuple(p for p in (self.output, self.compare, self.debug_view) if p is not None)
+        several = (self.output, self.compare, self.debug_view, self.preview)
+        return tuple(path for path in several if path is not None)
 
 
 def plan(
@@ -51,6 +63,7 @@ def plan(
     inputs: Mapping[str, Path],
     compare: bool = False,
     debug_view: bool = False,
+    preview: str | None = None,
 ) -> list[Job]:
     """Return a job for each target, or for each pair of a source and a target.
 
@@ -58,21 +71,36 @@ def plan(
     name with fields in braces: {target}, the target's name without its suffix, below the folder
     that was named; {source}, the source's name without its suffix; {suffix}, the target's; {index},
     counted from 1, as in {index:03}. ``inputs`` are further files that must not be written over,
-    by what the user calls them. Raises InvalidOption for names that collide.
+    by what the user calls them. ``compare`` and ``debug_view`` are for pictures; ``preview`` is for
+    clips, and a name as ``output`` is. Raises InvalidOption for names that collide.
     """
     faces = [None] if sources is None else list(sources)
     pairs = [(source, target) for source in faces for target in targets]
-    pattern = _pattern(output, several_sources=len(faces) > 1, jobs=len(pairs))
+    several = len(faces) > 1
+    pattern = _pattern(output, several_sources=several, jobs=len(pairs))
+    clips = {each.path for each in targets if kind_of(each.path) == "clip"}
+    strip = None
+    if preview is not None:
+        count = len(clips) * len(faces)
+        strip = _pattern(
+            preview, several_sources=several, jobs=count, option="preview", suffix=".png"
+        )
     jobs = []
     for index, (source, target) in enumerate(pairs, 1):
-        path = _named(pattern or output, source, target, index)
+        clip = target.path in clips
+        path = _named(pattern or output, source, target, index, clip=clip)
+        shown = None
+        if clip and preview is not None:
+            shown = Path(preview) if strip is None else _named(strip, source, target, index)
         jobs.append(
             Job(
                 target.path,
                 None if source is None else source.path,
                 path,
-                compare=_beside(path, "compare") if compare else None,
-                debug_view=_beside(path, "debug") if debug_view else None,
+                compare=_beside(path, "compare") if compare and not clip else None,
+                debug_view=_beside(path, "debug") if debug_view and not clip else None,
+                preview=shown,
+                clip=clip,
                 makes_folder=pattern is not None,
             )
         )
@@ -93,39 +121,54 @@ def _is_folder(output: str) -> bool:
     return output.endswith(("/", os.sep)) or os.path.isdir(output)  # noqa: PTH112 - takes any name
 
 
-def _pattern(output: str, *, several_sources: bool, jobs: int) -> str | None:
+def _pattern(
+    output: str,
+    *,
+    several_sources: bool,
+    jobs: int,
+    option: str = "output",
+    suffix: str = "{suffix}",
+) -> str | None:
     """Return the name with fields that ``output`` stands for, or None if it is one file."""
     if _is_folder(output):
-        name = "{target}-{source}{suffix}" if several_sources else "{target}{suffix}"
+        name = ("{target}-{source}" if several_sources else "{target}") + suffix
         return str(Path(output.replace("{", "{{").replace("}", "}}")) / name)
     if not output:
-        raise InvalidOption("output", output, "a file, a folder, or a name with fields")
+        raise InvalidOption(option, output, "a file, a folder, or a name with fields")
     try:
         fields = [
             (name, spec) for _, name, spec, _ in Formatter().parse(output) if name is not None
         ]
     except ValueError as error:
-        raise InvalidOption("output", output, f"braces in pairs ({error})") from None
+        raise InvalidOption(option, output, f"braces in pairs ({error})") from None
     for name, spec in fields:
         if name not in FIELDS or "{" in (spec or ""):
-            raise InvalidOption("output", output, "{" + "}, {".join(FIELDS) + "} in braces")
-    if not fields and jobs == 1:
+            raise InvalidOption(option, output, "{" + "}, {".join(FIELDS) + "} in braces")
+    if not fields and jobs <= 1:
         return None
     if not fields:
+        what, end = ("pictures", ".jpg") if option == "output" else ("clips", suffix)
         raise InvalidOption(
-            "output",
+            option,
             output,
-            f"for {jobs} pictures: a folder, or a name like 'out/{{target}}.jpg'; the name of a "
+            f"for {jobs} {what}: a folder, or a name like 'out/{{target}}{end}'; the name of a "
             "new folder ends with a slash",
         )
     return output
 
 
-def _named(pattern: str, source: Found | None, target: Found, index: int) -> Path:
+def _named(
+    pattern: str, source: Found | None, target: Found, index: int, *, clip: bool = False
+) -> Path:
+    suffix = target.path.suffix
+    if clip:
+        suffix = suffix if suffix.lower() in CONTAINERS else OTHERWISE_CLIP
+    elif not format_of(target.path):
+        suffix = OTHERWISE
     values = {
         "target": str(target.below.with_suffix("")),
         "source": "" if source is None else source.path.stem,
-        "suffix": target.path.suffix if format_of(target.path) else OTHERWISE,
+        "suffix": suffix,
         "index": index,
     }
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from mien.errors import (
 )
 from mien.loader import OCCLUSION, Loader
 from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, as_list, read_picture
+from mien.media.clip import ClipSettings, Fields, Hardware
 from mien.models import Catalogue, OcclusionContract, SwapperContract
 from mien.pipeline import (
     LOOK,
@@ -35,6 +37,7 @@ from mien.safety import Ledger
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Faces, Identity, Role
+from mien.video import Time, VideoProgress, VideoReport, swap_clip, video_job
 
 Person: TypeAlias = PictureLike | Sequence[PictureLike] | Identity
 """Somebody to recognise: by a picture, several pictures, or what Swapper.reference returned."""
@@ -214,22 +217,86 @@ class Swapper:
         source's (1). All frames of an animation are swapped. Raises NoFace, NoSuchFace,
         PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput.
         """
-        options = {
+        cast = self._cast(who, {
             "faces": faces, "order": order, "only": only, "map": map, "max_distance": max_distance
-        }  # fmt: skip
-        if isinstance(who, Cast):
-            given = [name for name, value in options.items() if value is not None]
-            if given:
-                raise OptionsConflict("who", given[0], "a cast says it all")
-            cast = who
-        else:
-            cast = self.cast(who, **options)  # type: ignore[arg-type]
+        })  # fmt: skip
         target = picture if isinstance(picture, Picture) else self._read(picture)[0]
         moments = tuple(self._pipeline(frame, cast, strength=strength) for frame in target.frames)
         result = Result(moments, target, cast, self.model, self.providers)
         if not any(moment.chosen for moment in moments):
             self._explain(result)
         return result
+
+    def swap_video(
+        self,
+        clip: str | PathLike[str],
+        who: Identity | Cast | None = None,
+        *,
+        output: str | PathLike[str],
+        faces: Which | Sequence[int] | None = None,
+        order: Order | None = None,
+        only: Person | None = None,
+        map: Map | None = None,  # noqa: A002 - the option's name, everywhere
+        max_distance: float | None = None,
+        strength: float = 1.0,
+        policy: Policy | None = None,
+        smooth: bool = True,
+        look: Fraction | float = LOOK,
+        start: Time | None = None,
+        end: Time | None = None,
+        settings: ClipSettings | None = None,
+        quality: int | None = None,
+        sdr: bool = False,
+        fields: Fields = "deinterlace",
+        hardware: Hardware = "none",
+        resume: bool = False,
+        preview: str | PathLike[str] | None = None,
+        threads: int = 2,
+        progress: Callable[[VideoProgress], object] | None = None,
+    ) -> VideoReport:
+        """Write ``clip`` to ``output`` with the faces in it swapped, and return what was done.
+
+        ``who`` and the options after ``output`` are as for ``swap``; faces keep their roles by who
+        they are. ``policy`` says what is done about bad faces, ``smooth`` and ``look`` how they are
+        followed: see ClipPipeline. ``start`` and ``end`` are seconds from the beginning, or texts
+        such as '1:15.5'; sound is cut at the same instants.
+
+        What is written is like the input unless ``settings`` say otherwise. ``quality`` is 1 to 100
+        as of pictures, and sets that of ``settings``. ``sdr`` brings HDR to BT.709. ``fields`` says
+        what becomes of interlaced frames, and ``hardware`` what decodes. With ``resume`` finished
+        pieces are kept in a hidden folder beside the output while it is made, and those of a run
+        that was interrupted are taken up. ``preview`` is a picture to write: some frames before
+        and after. ``threads`` is how many frames are made at once: the result does not depend on
+        it. ``progress`` is called after each frame.
+
+        If nobody of the cast is found the clip is copied without encoding it, and the report says
+        so; it is no error. Damage is none either: what decodes is swapped, and the report lists
+        what was lost. Raises ClipUnreadable, ClipUnwritable, DiskFull, InvalidOption,
+        OptionsConflict, PictureUnwritable; nothing is left behind then.
+        """
+        cast = self._cast(who, {
+            "faces": faces, "order": order, "only": only, "map": map, "max_distance": max_distance
+        })  # fmt: skip
+        pipeline = self.clip(cast, strength=strength, policy=policy, look=look, smooth=smooth)
+        job = video_job(
+            clip,
+            output,
+            pipeline,
+            model=self.model,
+            start=start,
+            end=end,
+            settings=settings,
+            quality=quality,
+            sdr=sdr,
+            fields=fields,
+            hardware=hardware,
+            resume=resume,
+            preview=preview,
+            threads=threads,
+        )
+        return swap_clip(
+            job, pipeline, model=self.model, providers=self.providers, progress=progress
+        )
 
     def clip(
         self,
@@ -260,6 +327,15 @@ class Swapper:
             nearest = min(float(each.min()) for each in far if len(each))
             raise PersonAbsent(name, nearest=nearest, limit=self._pipeline.limit(cast))
         raise NoSuchFace(name, numbers=result.missing, found=most)
+
+    def _cast(self, who: Identity | Cast | None, options: dict[str, Any]) -> Cast:
+        """Return the cast that ``who`` is, or that it and ``options`` describe."""
+        if not isinstance(who, Cast):
+            return self.cast(who, **options)
+        given = [name for name, value in options.items() if value is not None]
+        if given:
+            raise OptionsConflict("who", given[0], "a cast says it all")
+        return who
 
     def _known(self, person: Person) -> Identity:
         return person if isinstance(person, Identity) else self.reference(person)

@@ -19,7 +19,7 @@ from mien.errors import MienError, Unforeseen
 
 app = typer.Typer(
     name="mien",
-    help="Put a consenting person's face on the face in a picture.",
+    help="Put a consenting person's face on the face in a picture or clip.",
     pretty_exceptions_enable=False,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},

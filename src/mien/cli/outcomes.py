@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from mien.cli.clips import say_clip
 from mien.cli.exits import Exit, exit_code
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def announce(jobs: list[Job], *, skip_existing: bool, as_json: bool) -> int:
             "source": str(job.source) if job.source else None,
             "output": str(job.output),
         }
+        if job.clip:
+            row["kind"] = "clip"
         if len(job.writes) > 1:
             row["beside"] = [str(path) for path in job.writes[1:]]
         rows.append(row)
@@ -42,13 +45,15 @@ def announce(jobs: list[Job], *, skip_existing: bool, as_json: bool) -> int:
 
 
 def say(outcome: Outcome, casting: Casting, *, quiet: bool) -> None:
-    """Say what became of one picture."""
+    """Say what became of one picture or clip."""
     output = outcome.job.output
     if outcome.error is not None:
         print(f"mien: {output} was not written: {outcome.error}", file=sys.stderr)
     elif outcome.report is None:
         if not quiet:
             print(f"{output}: skipped; it is there already")
+    elif outcome.job.clip:
+        say_clip(outcome.job, outcome.report, casting, quiet=quiet)
     else:
         report = outcome.report
         if not quiet:
@@ -66,7 +71,7 @@ def say(outcome: Outcome, casting: Casting, *, quiet: bool) -> None:
 
 
 def summarize(outcomes: list[Outcome], *, quiet: bool) -> None:
-    """Say what became of all pictures, and why some failed."""
+    """Say what became of all pictures and clips, and why some failed."""
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     skipped = sum(outcome.skipped for outcome in outcomes)
     partial = sum(outcome.partial for outcome in outcomes)
@@ -79,7 +84,7 @@ def summarize(outcomes: list[Outcome], *, quiet: bool) -> None:
 
 
 def row_of(outcome: Outcome) -> dict[str, object]:
-    """Return what became of one picture, ready for JSON."""
+    """Return what became of one picture or clip, ready for JSON."""
     row: dict[str, object] = {
         "target": str(outcome.job.target),
         "source": str(outcome.job.source) if outcome.job.source else None,
@@ -97,7 +102,11 @@ def code_of(outcomes: list[Outcome]) -> Exit:
     """Return the exit code of several: if nothing went well, that of what all had in common."""
     codes = {exit_code(outcome.error) for outcome in outcomes if outcome.error is not None}
     if not codes:
-        return Exit.PARTIAL if any(outcome.partial for outcome in outcomes) else Exit.SUCCESS
+        done = [outcome for outcome in outcomes if not outcome.skipped]
+        if done and all(outcome.untouched for outcome in done):
+            return Exit.NO_FACE  # a copy is there, and the swap that was asked for is not
+        short = any(outcome.partial or outcome.untouched for outcome in outcomes)
+        return Exit.PARTIAL if short else Exit.SUCCESS
     if any(outcome.error is None for outcome in outcomes):
         return Exit.PARTIAL
     return codes.pop() if len(codes) == 1 else Exit.FAILED

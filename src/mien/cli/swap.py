@@ -1,4 +1,4 @@
-"""``mien swap``: faces onto others, in one picture or in many."""
+"""``mien swap``: faces onto others, in pictures and clips, one or many."""
 
 from __future__ import annotations
 
@@ -12,6 +12,19 @@ import typer
 
 from mien.choice import check_choice
 from mien.cli.casting import Casting, parse_faces
+from mien.cli.clips import (
+    ClipOptions,
+    Codec,
+    Decoder,
+    From,
+    NoSmooth,
+    OnBadFrame,
+    Preset,
+    PreviewTo,
+    Resume,
+    Sdr,
+    To,
+)
 from mien.cli.console import Progress, heard
 from mien.cli.loading import load_swapper
 from mien.cli.options import (
@@ -53,7 +66,7 @@ def swap(
         list[str] | None,
         typer.Argument(
             metavar="TARGET",
-            help="Pictures in which faces are replaced. Like SOURCE, each may be a file, a folder, "
+            help="Pictures and clips in which faces are replaced. Each may be a file, a folder, "
             "a pattern like '*.jpg', or @list.txt with a name in each line.",
         ),
     ] = None,
@@ -123,8 +136,8 @@ def swap(
         typer.Option(
             min=1,
             max=100,
-            help="Quality of JPEG, WebP and AVIF.",
-            show_default="the target's; 95 if it has none",
+            help="Quality of JPEG, WebP and AVIF, and of clips (90: no difference is seen).",
+            show_default="the picture's, else 95; of clips 90",
             rich_help_panel=FILES,
         ),
     ] = None,
@@ -152,7 +165,7 @@ def swap(
         bool,
         typer.Option(
             "--compare",
-            help="Also write before and after, side by side (.compare).",
+            help="Also write pictures before and after, side by side (.compare).",
             rich_help_panel=FILES,
         ),
     ] = False,
@@ -160,10 +173,20 @@ def swap(
         bool,
         typer.Option(
             "--debug-view",
-            help="Also write boxes, points, meshes and masks, drawn (.debug).",
+            help="Also write pictures with boxes, points, meshes and masks drawn (.debug).",
             rich_help_panel=FILES,
         ),
     ] = False,
+    start: From = None,
+    end: To = None,
+    codec: Codec = None,
+    preset: Preset = None,
+    on_bad_frame: OnBadFrame = None,
+    no_smooth: NoSmooth = False,
+    sdr: Sdr = False,
+    decoder: Decoder = None,
+    resume: Resume = False,
+    preview: PreviewTo = None,
     model: SwapModel = None,
     detector: Detector = None,
     provider: Provider = None,
@@ -207,11 +230,13 @@ def swap(
         raise OptionsConflict("also", "map", "a map names all pictures of a person")
     names = [source, *(targets or ())] if pairs else targets
     if not names:
-        raise InvalidOption("TARGET", None, "at least one picture after SOURCE")
+        raise InvalidOption("TARGET", None, "at least one picture or clip after SOURCE")
     folder = output_folder(output)
     sources = None if pairs else expand(source, option="SOURCE", leave_out=folder)
     found = distinct(
-        each for name in names for each in expand(name, option="TARGET", leave_out=folder)
+        each
+        for name in names
+        for each in expand(name, option="TARGET", leave_out=folder, clips=True)
     )
     chosen = parse_faces(faces)
     person: Literal["only", "map"] | None = "map" if pairs else "only" if only else None
@@ -235,24 +260,52 @@ def swap(
         inputs=casting.inputs,
         compare=compare,
         debug_view=debug_view,
+        preview=preview,
+    )
+    clips = ClipOptions(
+        start=start,
+        end=end,
+        codec=codec,
+        preset=preset,
+        on_bad_frame=on_bad_frame,
+        no_smooth=no_smooth,
+        sdr=sdr,
+        decoder=decoder,
+        resume=resume,
+        preview=preview,
+        quality=quality,
+    )
+    clips.check(
+        jobs,
+        {"subsampling": subsampling, "compare": compare, "debug-view": debug_view},
     )
     alone = (found[0].path == Path(names[0])) and (not sources or sources[0].path == Path(source))
     single = len(jobs) == 1 and alone
     if dry_run:
         return announce(jobs, skip_existing=skip_existing, as_json=as_json)
     if single and not jobs[0].makes_folder:
-        from mien.media import check_output
-
-        check_output(jobs[0].output)
+        _check_output(jobs[0])
     return _run(
-        jobs, casting, settings, single=single, skip_existing=skip_existing, as_json=as_json,
+        jobs, casting, clips, settings, single=single, skip_existing=skip_existing, as_json=as_json,
         quiet=quiet,
     )  # fmt: skip
+
+
+def _check_output(job: Job) -> None:
+    """Refuse a name that cannot be written, before networks are loaded."""
+    from mien.media import check_output
+    from mien.media.clip import check_clip_output
+
+    if job.clip:
+        check_clip_output(job.output, inputs={})
+    else:
+        check_output(job.output)
 
 
 def _run(
     jobs: list[Job],
     casting: Casting,
+    clips: ClipOptions,
     settings: Settings,
     *,
     single: bool,
@@ -264,6 +317,11 @@ def _run(
     with Progress(quiet=quiet or as_json) as progress:
         progress("Loading networks")
         from mien.batch import swap_files
+
+        if any(job.clip for job in jobs):
+            from mien.video import one_heap
+
+            one_heap()
 
         swapper = load_swapper(settings)
         casting.begin(swapper, progress)
@@ -278,11 +336,14 @@ def _run(
             quality=settings.quality,
             subsampling=settings.subsampling,
             skip_existing=skip_existing,
+            swap_clip=lambda job, cast: clips(
+                swapper, job, cast, strength=settings.strength, progress=progress
+            ),
         ):
             if single and outcome.error is not None:
                 raise outcome.error
             outcomes.append(outcome if as_json else replace(outcome, report=None))
-            progress(f"{len(outcomes)} of {len(jobs)} pictures")
+            progress(f"{len(outcomes)} of {len(jobs)} done")
             if not as_json:
                 with progress.paused(), heard():
                     say(outcome, casting, quiet=quiet)

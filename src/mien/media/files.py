@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mien.errors import InvalidOption
 from mien.media.formats import READABLE
+from mien.media.kinds import CLIPS, in_folders
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +26,12 @@ class Found:
     """Its path within the folder that was named; else its name."""
 
 
-def expand(name: str, *, option: str, leave_out: Path | None = None) -> list[Found]:
+def expand(
+    name: str, *, option: str, leave_out: Path | None = None, clips: bool = False
+) -> list[Found]:
     """Return the pictures that ``name`` stands for: one, or those of a folder, pattern or list.
+
+    With ``clips`` also clips that are in a folder; what else is named may be anything.
 
     A file that exists is itself, whatever its name. A folder stands for the pictures in it and in
     the folders below, but not hidden ones, and not those below ``leave_out``; a name with ``*``,
@@ -35,19 +40,24 @@ def expand(name: str, *, option: str, leave_out: Path | None = None) -> list[Fou
     for itself, and is an error when it is opened. Raises InvalidOption, with ``option``, if a
     folder or pattern has no picture or a list cannot be read.
     """
-    return _expand(name, option, leave_out, lists=())
+    return _expand(name, option, leave_out, clips, lists=())
 
 
-def _expand(name: str, option: str, leave_out: Path | None, lists: tuple[str, ...]) -> list[Found]:
+def _expand(
+    name: str, option: str, leave_out: Path | None, clips: bool, lists: tuple[str, ...]
+) -> list[Found]:
     if not name or "\0" in name:
         raise InvalidOption(option, name, "a name that a file can have")
     path = Path(name)
     if os.path.isdir(name):  # noqa: PTH112 - unlike pathlib's, it takes any name
         found = [
-            Found(each, each.relative_to(path)) for each in _pictures_below(path, option, leave_out)
+            Found(each, each.relative_to(path))
+            for each in _pictures_below(path, option, leave_out, clips)
         ]
         if not found:
-            raise InvalidOption(option, name, f"a folder with pictures ({', '.join(READABLE)})")
+            wanted = f"a folder with pictures ({', '.join(READABLE)})"
+            wanted += f" or clips ({', '.join(CLIPS)})" if clips else ""
+            raise InvalidOption(option, name, wanted)
         return found
     if os.path.lexists(name):
         return [Found(path, Path(path.name))]
@@ -56,7 +66,9 @@ def _expand(name: str, option: str, leave_out: Path | None, lists: tuple[str, ..
             raise InvalidOption(option, name, "a list that does not name itself")
         lines = _lines(name[1:], option)
         return distinct(
-            each for line in lines for each in _expand(line, option, leave_out, (*lists, name))
+            each
+            for line in lines
+            for each in _expand(line, option, leave_out, clips, (*lists, name))
         )
     if glob.has_magic(name):
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - takes absolute ones too
@@ -75,7 +87,7 @@ def distinct(files: Iterable[Found]) -> list[Found]:
     return list(first.values())
 
 
-def _pictures_below(folder: Path, option: str, leave_out: Path | None) -> list[Path]:
+def _pictures_below(folder: Path, option: str, leave_out: Path | None, clips: bool) -> list[Path]:
     left_out = None if leave_out is None else os.path.realpath(leave_out)
     found = []
 
@@ -95,7 +107,7 @@ def _pictures_below(folder: Path, option: str, leave_out: Path | None) -> list[P
         found += [
             Path(place, name)
             for name in sorted(names)
-            if not name.startswith(".") and Path(name).suffix.lower() in READABLE
+            if not name.startswith(".") and in_folders(Path(place, name), clips=clips)
         ]
     return found
 

@@ -2,7 +2,7 @@
 
 from mien.pipeline.cache import EmbeddingCache
 from mien.pipeline.casting import Cast, assign, in_order
-from mien.pipeline.clip import ClipPipeline
+from mien.pipeline.clip import MEMORY, ClipPipeline, Made, Seen
 from mien.pipeline.finder import FaceFinder
 from mien.pipeline.frame import Pipeline
 from mien.pipeline.identify import Identifier
@@ -13,6 +13,7 @@ from mien.pipeline.watching import LOOK
 
 __all__ = [
     "LOOK",
+    "MEMORY",
     "Action",
     "Blend",
     "Cast",
@@ -20,8 +21,10 @@ __all__ = [
     "EmbeddingCache",
     "FaceFinder",
     "Identifier",
+    "Made",
     "Pipeline",
     "Policy",
+    "Seen",
     "Stopwatch",
     "assign",
     "in_order",

@@ -28,6 +28,9 @@ from mien.pipeline.stopwatch import Stopwatch
 from mien.pipeline.watching import LOOK, Sight, Watcher
 from mien.types import Event, Faces, Fault, Frame, Swapped
 
+MEMORY = Fraction(2)
+"""Seconds for which a patch may be carried along, and to spare; see ClipPipeline.skip."""
+
 FARTHEST = 2.0
 """The distance that is noted of a face that cannot be seen."""
 
@@ -86,6 +89,7 @@ class ClipPipeline:
         pipeline.check(cast, strength)
         self.pipeline, self.cast, self.strength = pipeline, cast, strength
         self.policy = policy or Policy()
+        self.look, self.smooth = look, smooth
         embedder = pipeline.embedder
         self._watcher = Watcher(
             pipeline.finder,
@@ -187,6 +191,32 @@ class ClipPipeline:
 
     def finish(self, made: Made) -> Swapped:
         """Lay the faces over their frame, in place, as opaque as they may be."""
+        return self._finish(made, laying=True)
+
+    def skip(self, seen: Seen | Made) -> Swapped:
+        """Pass over a frame that is needed no more, as if its faces had been laid.
+
+        Whatever depends on the frames before is then as it would be, but for patches: to carry
+        them on, those of the last MEMORY seconds must be made. Changes no pixel.
+        """
+        made = seen if isinstance(seen, Made) else self._stand_in(seen)
+        return self._finish(made, laying=False)
+
+    def _stand_in(self, seen: Seen) -> Made:
+        """Return ``seen`` with patches that only take a place."""
+        faces = seen.roles.faces[[seen.roles.pairs[i][0] for i in seen.targets]]
+        if not len(faces):
+            return Made(seen, None, {}, {})
+        size, device = self.pipeline.swap.contract.size, seen.frame.pixels.device
+        shape = len(faces), seen.frame.pixels.shape[2], size, size
+        nothing = torch.zeros(1, device=device)
+        matrices = torch.zeros(len(faces), 2, 3, device=device)
+        patches = Patches(
+            nothing.expand(shape), nothing.expand(len(faces), size, size), matrices, faces.areas
+        )
+        return Made(seen, patches, {n: row for row, n in enumerate(faces.ids.tolist())}, {})
+
+    def _finish(self, made: Made, *, laying: bool) -> Swapped:
         seen, frame = made.seen, made.seen.frame
         faces, waiting = seen.roles.faces, seen.sight.waiting
         numbers = faces.ids.tolist()
@@ -212,7 +242,7 @@ class ClipPipeline:
         all_faces = Faces.joined([faces, replace(unseen, scores=torch.zeros_like(unseen.scores))])
         index = {number: row for row, number in enumerate(all_faces.ids.tolist())}
         layers = None
-        if laid.patches is not None:
+        if laying and laid.patches is not None:
             layers = lay(frame, laid.patches, laid.opacities, seen.watch)
         return Swapped(
             frame=frame,

@@ -15,6 +15,9 @@ DIGITAL_SOURCE_TYPE = (
 )
 """IPTC's term for a real picture of which a part was made by a trained network."""
 
+SYNTHETIC = "Synthetic:"
+"""With what a statement begins."""
+
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 ANEW = (
     ("http://ns.adobe.com/xap/1.0/", "CreatorTool"),
@@ -64,6 +67,15 @@ def xmp_packet(
             return packet
     log.warning("The picture's own XMP data are too long to keep and are left out.")
     return _packet(alone)
+
+
+def statement(*, consents: Sequence[str], model: str, version: str) -> str:
+    """Return in one line what ``xmp_packet`` says, for files that hold words: clips."""
+    return (
+        f"{SYNTHETIC} parts of it were made by a trained network. "
+        f"DigitalSourceType={DIGITAL_SOURCE_TYPE}; CreatorTool=mien {version}; "
+        f"urn:mien:1.0:consent={', '.join(consents)}; urn:mien:1.0:model={model}"
+    )
 
 
 def _packet(content: str) -> bytes:

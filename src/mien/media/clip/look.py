@@ -1,0 +1,61 @@
+"""Looks: what all frames of a clip have in common."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+
+import torch
+
+from mien.media.clip.colour import SDR, Colour, Hdr, Siting
+from mien.media.clip.convert import Converter
+from mien.media.clip.layout import Layout, layout_of
+from mien.media.clip.orientation import Orientation
+from mien.media.clip.sight import Tones
+
+
+class Look:
+    """What all frames of a clip have in common: size, layout, colours, orientation.
+
+    ``width`` and ``height`` are those of the stored samples. ``aspect`` is the width of a stored
+    pixel over its height.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        height: int,
+        layout: Layout,
+        colour: Colour,
+        siting: Siting,
+        orientation: Orientation,
+        hdr: Hdr,
+        aspect: Fraction,
+    ) -> None:
+        self.width, self.height, self.layout = width, height, layout
+        self.colour, self.siting, self.orientation = colour, siting, orientation
+        self.hdr, self.aspect = hdr, aspect
+        self.converter = Converter(layout, colour, siting, width, height)
+        self.tones = Tones(colour, hdr.peak)
+
+    @cached_property
+    def table(self) -> torch.Tensor | None:
+        """The table from sRGB into the pixels' values; see Frame.table."""
+        return self.tones.table()
+
+    @cached_property
+    def in_sdr(self) -> Look:
+        """The look of the same clip, brought to BT.709 with 8 bits."""
+        layout = self.layout
+        chroma = {(2, 1): "yuv422p", (1, 1): "yuv444p"}.get((layout.across, layout.down), "yuv420p")
+        return Look(
+            width=self.width,
+            height=self.height,
+            layout=layout_of(chroma if layout.kind == "yuv" else "yuv420p"),
+            colour=SDR,
+            siting="left",
+            orientation=self.orientation,
+            hdr=Hdr(),
+            aspect=self.aspect,
+        )

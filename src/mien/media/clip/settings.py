@@ -1,0 +1,57 @@
+"""Settings: how a clip is to be written, where it is not to follow the input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from mien.errors import InvalidOption
+from mien.media.clip.layout import planar_name
+
+Codec = Literal["h264", "hevc", "av1", "vp9", "vp8", "prores", "ffv1", "mjpeg"]
+OddSizes = Literal["pad", "444"]
+Sound = Literal["copy", "encode", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClipSettings:
+    """How a clip is written. What is None follows the input.
+
+    Raises InvalidOption for a value that is not possible.
+    """
+
+    codec: Codec | None = None
+    quality: int | None = None
+    """The encoder's constant quality (CRF): 0 is the best, 51 the worst, and 63 for AV1 and VP9.
+    None for one at which no difference is seen."""
+
+    preset: str | None = None
+    """The encoder's name for how much time it takes."""
+
+    pixel_format: str | None = None
+    """FFmpeg's name of it."""
+
+    odd: OddSizes = "pad"
+    """For encoders that only take even sizes: repeat the last column and row, or write 4:4:4,
+    which not every player shows."""
+
+    sound: Sound = "copy"
+    threads: int | None = None
+    """Of the encoder; None for as many as it likes."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Written beside the input's metadata."""
+
+    def __post_init__(self) -> None:
+        for name, kind in (("codec", Codec), ("odd", OddSizes), ("sound", Sound)):
+            value = getattr(self, name)
+            if value not in get_args(kind) and not (value is None and name == "codec"):
+                raise InvalidOption(name, value, get_args(kind))
+        if self.pixel_format is not None:
+            try:
+                planar_name(self.pixel_format)
+            except ValueError:
+                raise InvalidOption(
+                    "pixel_format", self.pixel_format, "a name that FFmpeg knows"
+                ) from None

@@ -1,0 +1,230 @@
+"""Writing clips: like the input in all that was not asked to change, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import av
+from av.error import FFmpegError
+
+from mien.errors import ClipUnwritable, DiskFull, InvalidOption, MienError, PictureUnwritable
+from mien.media.atomic import whole_file
+from mien.media.claim import claim
+from mien.media.clip.containers import Container, container_of
+from mien.media.clip.encoding import SEGMENT, Encoder
+from mien.media.clip.info import ClipInfo
+from mien.media.clip.labels import mux_options
+from mien.media.clip.look import Look
+from mien.media.clip.order import Order, Written, plan_for
+from mien.media.clip.reading import Clip
+from mien.media.clip.run import Run
+from mien.media.clip.segments import Work, digest_of, free_bytes
+from mien.media.clip.settings import ClipSettings
+from mien.media.clip.stored import StoredFrame
+
+ROOM = 1.3
+"""How much larger than the input an output is reckoned, to be on the safe side."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class ClipWriter:
+    """Writes the frames of ``clip`` to ``path``, with its other tracks and all that it says.
+
+    A context: left without an error, the file appears under its name; left with one, nothing is
+    left behind, but for the segments in ``work``. Frames are those of ``clip.frames`` with the
+    same ``start`` and ``end``, or what with_changes and in_sdr made of them.
+
+    ``work`` is a folder for finished segments; with it, encoding that was interrupted is taken up:
+    ask for the frames from ``resume_from`` on. ``recipe`` is what, beside the settings, decides
+    what the frames look like. The output is the same with and without ``work``, byte for byte
+    where the encoder repeats itself, as all but libx264 do, and that nearly always.
+
+    Raises ClipUnwritable, DiskFull and InvalidOption, on making one, on writing or on leaving.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        clip: Clip,
+        *,
+        settings: ClipSettings | None = None,
+        start: Fraction | None = None,
+        end: Fraction | None = None,
+        work: Path | None = None,
+        recipe: str = "",
+    ) -> None:
+        self.path, self.clip = Path(path), clip
+        self.settings = settings or ClipSettings()
+        self.start, self.end = start, end
+        self.container: Container = check_clip_output(self.path, inputs={"the input": clip.path})
+        plan_for(clip.look, clip.info, self.container, self.settings, self.path)
+        self.result: Written | None = None
+        self._work_folder, self._recipe = work, recipe
+        self._work: Work | None = None
+        self._stack = ExitStack()
+        self._run: Run | None = None
+
+    @property
+    def resume_from(self) -> Fraction | None:
+        """From which time on frames are still to be written; None for all of them."""
+        if self._work is None or not self._work.segments:
+            return self.start
+        return Fraction(self._work.segments[-1].last) + self.clip.info.time_base
+
+    @property
+    def frames_kept(self) -> int:
+        """How many frames an earlier run has finished."""
+        return 0 if self._work is None else self._work.frames
+
+    def __enter__(self) -> ClipWriter:
+        with explained_writing(self.path):
+            check_space(self.path, self.clip.info, twice=self._work_folder is not None)
+            try:
+                self._stack.enter_context(claim(self.path))
+            except PictureUnwritable as error:
+                raise ClipUnwritable(str(error), path=self.path) from None
+            if self._work_folder is not None:
+                self._work = Work(self._work_folder, self._whole_recipe())
+        return self
+
+    def forget(self) -> None:
+        """Delete the finished segments in ``work``: nobody will take them up."""
+        if self._work is not None:
+            self._work.remove()
+
+    def write(self, frame: StoredFrame) -> None:
+        """Write the next frame, which ends with it. Raises ClipUnwritable, DiskFull."""
+        with explained_writing(self.path):
+            if self._run is None:
+                self._run = self._begin(frame.look, frame.time)
+            self._run.write(frame)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._discard(error)
+            return
+        try:
+            with explained_writing(self.path):
+                self.result = self._finish()
+        except BaseException as failure:
+            self._discard(failure)
+            raise
+
+    def _begin(self, look: Look, first: Fraction) -> Run:
+        work = self._work
+        resumed = work is not None and bool(work.segments)
+        origin = Fraction(0)
+        if work is not None and resumed:
+            origin = Fraction(work.segments[0].origin)
+        elif self.start is not None:
+            origin = first
+        file = self._stack.enter_context(whole_file(self.path))
+        order = Order(self.path, self.clip, self.container, self.settings, self.start, self.end)
+        output = av.open(
+            file,
+            "w",
+            format=self.container.name,
+            options=mux_options(self.clip.info, self.container, self.path),
+        )
+        return self._stack.enter_context(Run(order, output, look, origin, work))
+
+    def _finish(self) -> Written:
+        if self._run is None:
+            if self._work is None or not self._work.segments:
+                raise ClipUnwritable(
+                    f"{self.path} cannot be written: there is not a single frame.", path=self.path
+                )
+            self._run = self._begin(self.clip.look, Fraction(0))
+        run = self._run
+        run.finish()
+        self._stack.close()
+        if self._work is not None:
+            self._work.remove()
+        return replace(run.summary(), size=self.path.stat().st_size)
+
+    def _discard(self, error: BaseException) -> None:
+        if self._work is not None:
+            self._work.abandon()
+        self._stack.__exit__(type(error), error, error.__traceback__)
+
+    def _whole_recipe(self) -> dict[str, Any]:
+        settings = asdict(replace(self.settings, tags=dict(self.settings.tags)))
+        return {
+            "input": digest_of(self.clip.path),
+            "settings": settings,
+            "container": self.container.name,
+            "start": str(self.start),
+            "end": str(self.end),
+            "segment": SEGMENT,
+            "cores": os.cpu_count(),  # of which encoders make threads, which show in the output
+            "ffmpeg": av.ffmpeg_version_info,
+            "recipe": self._recipe,
+        }
+
+
+def check_clip_output(path: Path, *, inputs: dict[str, Path]) -> Container:
+    """Return what ``path`` is to become, before any work is done.
+
+    ``inputs`` are files that must not be written over, by what the user calls them. Raises
+    ClipUnwritable, and InvalidOption naming the input that would be written over.
+    """
+    container = container_of(path)
+    with explained_writing(path):
+        if path.is_dir():
+            raise ClipUnwritable(f"{path} is a folder; name a file.", path=path)
+        if not path.parent.is_dir():
+            raise ClipUnwritable(f"The folder {path.parent} does not exist.", path=path)
+        for name, taken in inputs.items():
+            if path.exists() and taken.exists() and path.samefile(taken):
+                raise InvalidOption("output", str(path), f"a file other than {name}")
+    return container
+
+
+def encoder_for(look: Look, info: ClipInfo, settings: ClipSettings, path: Path) -> Encoder:
+    """Return what would encode frames of ``look`` for ``path``.
+
+    Raises ClipUnwritable, InvalidOption.
+    """
+    return plan_for(look, info, container_of(path), settings, path).encoder
+
+
+def check_space(path: Path, info: ClipInfo, *, twice: bool) -> None:
+    """Raise DiskFull if the disk of ``path`` has no room for a clip like ``info``.
+
+    ``twice``, if segments are kept there as well.
+    """
+    needed = int(info.path.stat().st_size * ROOM * (2 if twice else 1))
+    free = free_bytes(path.parent)
+    if free is not None and free < needed:
+        raise DiskFull(path, needed=needed, free=free)
+
+
+@contextmanager
+def explained_writing(path: Path) -> Iterator[None]:
+    """Turn what the system and FFmpeg say of a file being written into mien's errors."""
+    try:
+        yield
+    except MienError:
+        raise
+    except (OSError, FFmpegError, ValueError) as error:
+        number = getattr(error, "errno", None)
+        if number in FULL:
+            raise DiskFull(path) from error
+        what = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise ClipUnwritable(
+            f"{path} could not be written: {what}. Nothing was left there.", path=path
+        ) from error

@@ -1,0 +1,24 @@
+"""Clips, from file to file: what is between the media and the faces."""
+
+from mien.video.engine import swap_clip
+from mien.video.heap import one_heap
+from mien.video.job import VideoJob, video_job, work_folder
+from mien.video.progress import Pace, VideoProgress
+from mien.video.report import FaceStretch, Stretch, TrackSummary, VideoReport
+from mien.video.span import Time, parse_time
+
+__all__ = [
+    "FaceStretch",
+    "Pace",
+    "Stretch",
+    "Time",
+    "TrackSummary",
+    "VideoJob",
+    "VideoProgress",
+    "VideoReport",
+    "one_heap",
+    "parse_time",
+    "swap_clip",
+    "video_job",
+    "work_folder",
+]

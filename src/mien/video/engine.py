@@ -1,0 +1,238 @@
+"""Engine: a clip from file to file. One thread decodes, one encodes, and faces are made between.
+
+Frames go in order through short queues, so memory does not grow with the clip, and never touch a
+disk. A frame on which no face is laid goes to the encoder as it was decoded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from fractions import Fraction
+from time import perf_counter
+
+from mien.media.clip import (
+    Behind,
+    ClipWriter,
+    Lost,
+    StoredFrame,
+    Written,
+    ahead,
+    copy_clip,
+    why_not_copied,
+)
+from mien.pipeline import MEMORY, ClipPipeline, Made, Seen, Stopwatch
+from mien.types import Event, Frame, Swapped
+from mien.video.job import VideoJob
+from mien.video.preview import Preview
+from mien.video.progress import Pace, VideoProgress
+from mien.video.record import Record
+from mien.video.report import VideoReport, shares_of
+
+QUEUE = 3
+"""Frames that wait for a thread, decoded ones and those to be encoded."""
+
+
+class _Untouched(Exception):
+    """Ends an encode in which nothing was changed, in favour of a copy."""
+
+
+def swap_clip(
+    job: VideoJob,
+    pipeline: ClipPipeline,
+    *,
+    model: str,
+    providers: Mapping[str, str],
+    progress: Callable[[VideoProgress], object] | None = None,
+) -> VideoReport:
+    """Write ``job.output`` and return what was done.
+
+    If nobody of the cast is found, the pictures are copied without encoding, where that is possible
+    and no other codec is asked for. Whatever ends it early, an interrupt too, leaves nothing under
+    the output's name. Raises ClipUnreadable, ClipUnwritable, DiskFull, InvalidOption, and what
+    ``progress`` raises.
+    """
+    began = perf_counter()
+    run = _Run(job, pipeline, progress)
+    copied = False
+    try:
+        written = run()
+        job.mark.write_beside(job.output)
+    except _Untouched:
+        # a mark would be untrue: nothing in the copy is synthetic
+        written, copied = _copy(job), True
+    if job.preview is not None and run.preview is not None:
+        run.preview.save(job.preview, None if run.untouched else job.mark.xmp)
+    return VideoReport(
+        written=written,
+        copied=copied,
+        cast=pipeline.cast,
+        model=model,
+        providers=providers,
+        frames=run.record.frames,
+        swapped=run.record.swapped,
+        kept=run.kept,
+        most=run.record.most,
+        nearest=run.record.nearest,
+        limit=pipeline.pipeline.limit(pipeline.cast),
+        stretches=run.record.stretches,
+        tracks=run.record.tracks,
+        events=tuple(_moved_event(event, job.span.origin) for event in pipeline.events),
+        lost=tuple(_moved_loss(lost, job.span.origin) for lost in job.clip.lost),
+        timings=run.timings,
+        seconds=perf_counter() - began,
+    )
+
+
+def _copyable(job: VideoJob) -> bool:
+    if job.sdr and not job.clip.look.tones.plain:
+        return False
+    settings = replace(job.settings, quality=None, preset=None)
+    return not why_not_copied(job.output, job.clip, settings=settings, start=job.span.start)
+
+
+def _copy(job: VideoJob) -> Written:
+    settings = replace(job.settings, quality=None, preset=None, tags={})
+    start, end = job.span.start, job.span.end
+    return copy_clip(job.output, job.clip, settings=settings, start=start, end=end)
+
+
+class _Run:
+    """The frames of one job on their way."""
+
+    def __init__(
+        self,
+        job: VideoJob,
+        pipeline: ClipPipeline,
+        progress: Callable[[VideoProgress], object] | None,
+    ) -> None:
+        self.job, self.pipeline = job, pipeline
+        self.record = Record(job.span.origin)
+        self.kept = 0
+        first, last = job.span.first, job.span.last
+        self.preview = None if job.preview is None else Preview(first, last)
+        self._progress, self._pace = progress, Pace(first, last)
+        # one for each thread; every stage is there from the beginning, as others read along
+        self._reading, self._finding, self._writing = Stopwatch(), Stopwatch(), Stopwatch()
+        self._reading.seconds.update(decode=0.0, convert=0.0)
+        self._writing.seconds.update({"return": 0.0, "encode": 0.0})
+        self._from: Fraction | None = None
+        """When the first frame is shown that is to be written; None for the first there is."""
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no frame was changed."""
+        return self.record.swapped == 0
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds by stage, of all threads."""
+        return {**self._reading.seconds, **self._finding.seconds, **self._writing.seconds}
+
+    def __call__(self) -> Written:
+        """Do it all. Raises _Untouched if the clip is better copied."""
+        job = self.job
+        writer = ClipWriter(
+            job.output,
+            job.clip,
+            settings=replace(job.settings, tags={**job.settings.tags, **job.mark.tags}),
+            start=job.span.start,
+            end=job.span.end,
+            work=job.work if job.resume else None,
+            recipe=job.recipe,
+        )
+        try:
+            with writer:
+                self.kept = writer.frames_kept
+                self._from = writer.resume_from if self.kept else None
+                self._through(writer)
+                if self.untouched and self.record.frames and _copyable(job):
+                    raise _Untouched
+        except _Untouched:
+            writer.forget()
+            raise
+        assert writer.result is not None
+        return writer.result
+
+    def _through(self, writer: ClipWriter) -> None:
+        """Take every frame from the decoder to the encoder."""
+
+        def write(item: tuple[StoredFrame, Swapped]) -> None:
+            stored, done = item
+            if done.layers is not None:
+                with self._writing("return"):
+                    covered = [part.rectangle for part in done.layers.covered]
+                    stored = stored.with_changes(done.frame, covered)
+            with self._writing("encode"):
+                writer.write(stored)
+
+        with ExitStack() as stack:
+            frames = stack.enter_context(closing(ahead(self._decoded(), QUEUE)))
+            behind = stack.enter_context(Behind(write, QUEUE))
+            pool = ThreadPoolExecutor(self.job.threads, "faces")
+            stack.callback(pool.shutdown, cancel_futures=True)
+            waiting: deque[tuple[StoredFrame, Future[Made] | Seen]] = deque()
+            for stored, picture in frames:
+                seen = self.pipeline.see(picture)
+                needed = self._from is None or stored.time >= self._from - MEMORY
+                waiting.append((stored, pool.submit(self.pipeline.make, seen) if needed else seen))
+                if len(waiting) > self.job.threads:
+                    self._finish(*waiting.popleft(), behind)
+            while waiting:
+                self._finish(*waiting.popleft(), behind)
+
+    def _finish(
+        self,
+        stored: StoredFrame,
+        coming: Future[Made] | Seen,
+        behind: Behind[tuple[StoredFrame, Swapped]],
+    ) -> None:
+        made = coming.result() if isinstance(coming, Future) else coming
+        if isinstance(made, Seen) or (self._from is not None and stored.time < self._from):
+            done = self.pipeline.skip(made)
+        else:
+            done = self.pipeline.finish(made)
+            if self.preview is not None:
+                self.preview(done, stored.look, stored.time)
+            behind.put((stored, done))
+        self.record(done, stored.time)
+        for stage, seconds in done.timings.items():
+            own = self._finding.seconds
+            own[stage] = own.get(stage, 0.0) + seconds
+        if self._progress is not None:
+            shares = shares_of(self.timings)
+            self._progress(self._pace(self.record.frames, stored.time, shares))
+
+    def _decoded(self) -> Iterator[tuple[StoredFrame, Frame]]:
+        """Yield frames, and their upright pictures to be changed."""
+        job = self.job
+        frames = job.clip.frames(
+            start=job.span.start,
+            end=job.span.end,
+            sdr=job.sdr,
+            fields=job.fields,
+            hardware=job.hardware,
+        )
+        with closing(frames):
+            while True:
+                with self._reading("decode"):
+                    stored = next(frames, None)
+                if stored is None:
+                    return
+                with self._reading("convert"):
+                    picture = stored.picture()
+                yield stored, picture
+                del stored, picture
+
+
+def _moved_event(event: Event, origin: Fraction) -> Event:
+    return replace(event, start=event.start - origin, end=event.end - origin)
+
+
+def _moved_loss(lost: Lost, origin: Fraction) -> Lost:
+    start = None if lost.start is None else lost.start - origin
+    end = None if lost.end is None else lost.end - origin
+    return replace(lost, start=start, end=end)

@@ -1,0 +1,52 @@
+"""Marking: a clip says that it is synthetic, in words that its container holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mien.media.atomic import whole_file
+from mien.media.clip.writer import explained_writing
+from mien.safety import SYNTHETIC, statement, xmp_packet
+from mien.version import __version__
+
+UNTOLD = (".ts", ".m2ts", ".mts")
+"""Suffixes of files that hold no metadata: their mark is a file beside them, as a BMP's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a clip says of how it was made."""
+
+    tags: Mapping[str, str]
+    """Metadata of the container."""
+
+    xmp: bytes
+    """The same, as pictures say it."""
+
+    def write_beside(self, output: Path) -> None:
+        """Write the mark into a file of its own, if ``output`` holds none. Raises ClipUnwritable.
+
+        The file has .xmp after the clip's name.
+        """
+        if output.suffix.lower() not in UNTOLD:
+            return
+        beside = output.with_name(f"{output.name}.xmp")
+        with explained_writing(beside), whole_file(beside) as file:
+            file.write(self.xmp)
+
+
+def mark_for(metadata: Mapping[str, str], *, consents: tuple[str, ...], model: str) -> Mark:
+    """Return the mark of a clip made with ``model`` and the records ``consents``.
+
+    ``metadata`` are those of the input: its comment stays, before the mark.
+    """
+    ours = statement(consents=consents, model=model, version=__version__)
+    key = next((key for key in metadata if key.lower() == "comment"), "comment")
+    comment = metadata.get(key, "")
+    if "urn:mien:" in comment:  # mien made the input: the new mark takes the place of its own
+        comment = comment.partition(SYNTHETIC)[0]
+    said = f"{comment.strip()}\n{ours}" if comment.strip() else ours
+    packet = xmp_packet(consents=consents, model=model, version=__version__)
+    return Mark({key: said}, packet)
