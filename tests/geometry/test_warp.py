@@ -299,12 +299,13 @@ def test_the_paste_rectangle_cuts_nothing_off(matrix):
 def test_a_frame_is_a_window_on_a_larger_one(matrix, seed):
     # pasting partly or wholly outside of a frame equals pasting into a larger one, then cropping
     frame = noise(64, 80)
-    larger = functional.pad(frame, (0, 0, 40, 40, 40, 40))
+    # by 60, of which every coarse step is a divisor
+    larger = functional.pad(frame, (0, 0, 60, 60, 60, 60))
     colours = torch.from_numpy(np.random.default_rng(seed).random((3, 32, 32), np.float32))
     opacity = soft_mask(32, seed)
     patches = torch.cat([colours * opacity, opacity[None]])[None]
-    moved = matrix - torch.cat([torch.zeros(2, 2), matrix[:, :2] @ torch.full((2, 1), 40.0)], 1)
-    there = paste(larger, patches, moved[None])[40:-40, 40:-40]
+    moved = matrix - torch.cat([torch.zeros(2, 2), matrix[:, :2] @ torch.full((2, 1), 60.0)], 1)
+    there = paste(larger, patches, moved[None])[60:-60, 60:-60]
     here = paste(frame, patches, matrix[None])
     assert int((there.int() - here.int()).abs().max()) <= 1
 

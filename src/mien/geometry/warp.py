@@ -94,18 +94,21 @@ def _lay(
     step = max(1, int(scale / FINE))
     source, to_source = _resize(inside[None], scale / step)
     band = step * max(1, BAND // step)
-    for first in range(top, bottom, band):
-        last = min(first + band, bottom)
+    # coarse steps hang on the frame, not on what is touched: a face that moves is to shimmer less
+    edge = left - left % step
+    for start in range(top - top % step, bottom, band):
+        first, last = max(start, top), min(start + band, bottom)
         # coarse pixel -> frame -> patch -> its part that is not empty, resized
         to_frame = matrix.new_tensor(
-            [[step, 0, left - (step + 1) / 2], [0, step, first - (step + 1) / 2]]
+            [[step, 0, edge - (step + 1) / 2], [0, step, start - (step + 1) / 2]]
         )
-        rows, columns = -(-(last - first) // step) + 2, -(-(right - left) // step) + 2
+        rows, columns = -(-(last - start) // step) + 2, -(-(right - edge) // step) + 2
         grid = compose(compose(to_source, shifted), to_frame)
         laid = sample(source, grid, rows, columns, outside="zeros")
         if step > 1:
             laid = functional.interpolate(laid, scale_factor=step, mode="bilinear")
-        laid = laid[0, :, step : step + last - first, step : step + right - left]
+        down, across = step - start, step - edge
+        laid = laid[0, :, first + down : last + down, left + across : right + across]
         under = pixels[first:last, left:right].permute(2, 0, 1)
         over = torch.addcmul(laid[:-1] * peak, 1 - laid[-1:], under.float())
         under.copy_(over.round_().clamp_(0, peak))
