@@ -15,6 +15,7 @@ from mien.evaluate.moving import Place, actor, play
 SIZE = (320, 240)
 RATE = 25
 SIDE = 180
+OPTIONS = {"libx264": {"crf": "16"}, "libx265": {"x265-params": "log-level=none"}}
 
 
 def head(portraits, name, path, side=SIDE):
@@ -28,7 +29,16 @@ def along(x, y, speed):
 
 
 def film(
-    path, actors, *, frames=15, times=None, codec="libx264", options=None, sound=True, start=0
+    path,
+    actors,
+    *,
+    frames=15,
+    times=None,
+    codec="libx264",
+    sound=True,
+    start=0,
+    pixels="yuv420p",
+    **context,
 ):
     """Write a clip with a face for each of ``actors``; ``times`` are counts of 1/25 s."""
     times = list(range(frames)) if times is None else times
@@ -36,9 +46,11 @@ def film(
     unit = Fraction(1, RATE)
     with av.open(str(path), "w") as output:
         stream = output.add_stream(codec, rate=RATE)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = width, height, pixels
         stream.codec_context.time_base = stream.time_base = unit
-        stream.codec_context.options = {"crf": "16"} if codec == "libx264" else {}
+        stream.codec_context.options = OPTIONS.get(codec, {})
+        for key, value in context.items():
+            setattr(stream.codec_context, key, value)
         track = None
         if sound:
             track = output.add_stream(
@@ -48,7 +60,7 @@ def film(
         moments = [time * unit for time in times]
         for time, frame in zip(times, play(actors, moments, size=(height, width)), strict=True):
             picture = av.VideoFrame.from_ndarray(frame.pixels.numpy(), "rgb24")
-            picture = picture.reformat(format="yuv420p")
+            picture = picture.reformat(format=pixels)
             picture.pts, picture.time_base = time + start, unit
             output.mux(stream.encode(picture))
         output.mux(stream.encode(None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
@@ -94,3 +96,37 @@ def test_every_output_of_the_page_is_there(kitchen):
     ):
         with Image.open(kitchen / "out" / name) as image:
             image.load()
+
+
+def frames_of(path):
+    with av.open(str(path)) as clip:
+        return [frame.to_ndarray(format="rgb24").astype(int) for frame in clip.decode(video=0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "faces"),
+    [
+        ("clip.mp4", [False, True, False]),
+        ("femi.mp4", [False, False, True]),
+        ("mapped.mkv", [True, False, True]),
+        ("copy.mp4", [False, False, False]),
+        ("both/clip.mp4", [False, True, False]),
+    ],
+)
+def test_faces_of_the_clip_go_where_the_page_says(kitchen, name, faces):
+    before = frames_of(kitchen / "photos" / "clip.mp4")
+    after = frames_of(kitchen / "out" / name)
+    assert len(after) == len(before) == 24
+    # the camera moves by up to 73 pixels; in the first frame it is at the left end
+    parts = ((0, 160), (165, 350), (370, 480))
+    change = np.abs(after[0] - before[0]).max(axis=-1) > 40
+    assert [bool(change[:, a:b].mean() > 0.001) for a, b in parts] == faces
+
+
+def test_parts_of_the_clip_have_the_frames_that_the_page_says(kitchen):
+    assert len(frames_of(kitchen / "out" / "part.mp4")) == 12
+    assert len(frames_of(kitchen / "out" / "p-clip.mp4")) == 12
+    report = json.loads((kitchen / "out" / "clip.json").read_text())
+    assert (report["frames"], report["swapped_frames"]) == (24, 24)
+    with Image.open(kitchen / "out" / "strip.png") as image:
+        assert image.width > 6 * 300

@@ -133,6 +133,33 @@ def test_one_thread_is_as_four(swapper, dev, clips, tmp_path, action):
     assert reports[0].tracks == reports[1].tracks
 
 
+@pytest.mark.parametrize("sdr", [False, True])
+def test_hdr_stays_or_is_brought_to_an_ordinary_screen(swapper, dev, portraits, tmp_path, sdr):
+    source = film(
+        tmp_path / "in.mp4",
+        [head(portraits, "ben", along(150, 120, 0))],
+        frames=4,
+        codec="libx265",
+        pixels="yuv420p10le",
+        color_primaries=9,
+        color_trc=16,
+        colorspace=9,
+        color_range=1,
+    )
+    report = swapper.swap_video(
+        source, dev, output=tmp_path / "out.mp4", sdr=sdr, preview=tmp_path / "strip.png"
+    )
+    assert (report.swapped, report.written.codec) == (4, "hevc")
+    info = Clip(tmp_path / "out.mp4").info
+    assert info.pixel_format == ("yuv420p" if sdr else "yuv420p10le")
+    assert info.colour.transfer == (1 if sdr else 16)
+    before = Clip(source).frames(sdr=sdr)
+    for one, other in zip(before, Clip(tmp_path / "out.mp4").frames(), strict=True):
+        far = np.abs(one.planes[0].astype(int) - other.planes[0]) / (1 if sdr else 4)
+        assert np.median(far) <= 2
+        assert (far > 20).sum() > 500
+
+
 def test_people_who_cross_keep_their_roles(swapper, dev, clips, portraits, tmp_path):
     eva = swapper.identity(portraits["eva"], consent=CONSENT)
     report = swapper.swap_video(
@@ -384,6 +411,26 @@ def test_a_stream_without_metadata_has_its_mark_beside_it(swapper, dev, clips, t
     assert dev.consent in packet
 
 
+def test_what_goes_beside_does_not_stay_without_the_clip(
+    swapper, dev, clips, tmp_path, monkeypatch
+):
+    def finish(run):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("mien.media.clip.run.Run.finish", finish)
+    with pytest.raises(DiskFull):
+        swapper.swap_video(
+            clips["one"], dev, output=tmp_path / "out.ts", preview=tmp_path / "strip.png", end=0.2
+        )
+    assert files(tmp_path) == []
+
+
+def test_the_file_beside_is_not_written_over_somebody_elses(swapper, dev, clips, tmp_path):
+    (tmp_path / "out.ts.xmp").write_text("mine")
+    with pytest.raises(ClipUnwritable, match="not from mien"):
+        swapper.swap_video(clips["one"], dev, output=tmp_path / "out.ts", end=0.2)
+
+
 def test_the_report_is_json_and_complete(swapper, dev, clips, tmp_path):
     states = []
     report = swapper.swap_video(
@@ -404,7 +451,7 @@ def test_the_report_is_json_and_complete(swapper, dev, clips, tmp_path):
     assert {"decode", "landmark", "swap", "encode"} <= set(said["milliseconds"])
     assert [state.frames for state in states] == list(range(1, 26))
     assert states[-1].share == pytest.approx(1, abs=0.1)
-    assert "a second" in str(states[-1])
+    assert "frames, " in str(states[-1])
     assert repr(report) == f"VideoReport(out.mkv: {report.swapped} of 25 frames swapped)"
 
 
@@ -509,7 +556,7 @@ def test_the_time_left_is_reckoned_from_the_clips_own_time(monkeypatch):
     now[0] = 2.0
     state = pace(11, Fraction(11), {"make": 1.0})
     assert (state.speed, state.share, state.seconds_left) == (5.0, 0.1, pytest.approx(18))
-    assert str(state) == "10 %, 11 frames, 5.0 a second, 0:18 left (make 100 %)"
+    assert str(state) == "10 %, 11 frames, 5.0/s, 0:18 left (make 100 %)"
     assert Pace(Fraction(0), None)(1, Fraction(0), {}).seconds_left is None
 
 

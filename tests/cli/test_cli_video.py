@@ -244,7 +244,7 @@ def test_what_cannot_be_is_refused(swap, clips, here, options, code):
 def test_a_clip_is_no_source(mien_, loaded, clips, here):
     code, _, errors = mien_("swap", clips["ben"], clips["ben"], "-o", "o.mp4", "--consent", CONSENT)
     assert code == 1
-    assert "ben.mp4 cannot be read" in errors
+    assert "ben.mp4 cannot be read: it is a clip, and a picture is wanted here" in errors
 
 
 def test_a_quality_that_is_set_for_pictures_leaves_clips_alone(swap, clips, here):

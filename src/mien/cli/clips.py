@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mien.video import VideoProgress, VideoReport
 
 CLIPS = "Clips"
+LONGEST = 16
+"""Letters of a clip's name in a line that says how far it is."""
 
 From = Annotated[
     str | None,
@@ -156,8 +158,11 @@ class ClipOptions:
         policy: Any = self.on_bad_frame or "fade"
         decoder: Any = self.decoder or "none"
 
+        name = job.target.name
+        name = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+
         def tell(state: VideoProgress) -> None:
-            progress(f"{job.target.name}: {state}")
+            progress(f"{name}: {state}")
 
         try:
             return swapper.swap_video(

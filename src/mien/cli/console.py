@@ -53,7 +53,9 @@ class Progress:
     def __call__(self, what: str) -> None:
         """Show that ``what`` is now being done."""
         if self._status:
-            self._status.update(f"{what}…")
+            from rich.markup import escape
+
+            self._status.update(f"{escape(what)}…")
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -46,7 +46,7 @@ from mien.cli.options import (
     Threads,
 )
 from mien.cli.outcomes import announce, code_of, row_of, say, summarize
-from mien.errors import InvalidOption, OptionsConflict
+from mien.errors import ClipUnwritable, InvalidOption, OptionsConflict
 
 if TYPE_CHECKING:
     from mien.plan import Job
@@ -296,10 +296,13 @@ def _check_output(job: Job) -> None:
     from mien.media import check_output
     from mien.media.clip import check_clip_output
 
-    if job.clip:
-        check_clip_output(job.output, inputs={})
-    else:
+    if not job.clip:
         check_output(job.output)
+        return
+    try:
+        check_clip_output(job.output, inputs={})
+    except ClipUnwritable as error:
+        raise ClipUnwritable(f"{job.target} is a clip. {error}", path=job.output) from None
 
 
 def _run(

@@ -24,6 +24,7 @@ from mien.media.decode import Decoded, decode, decode_image
 from mien.media.encode import Subsampling, encode
 from mien.media.formats import BMP, FORMATS, GIF, PNG, READABLE, Format, format_of
 from mien.media.gif import colours_of
+from mien.media.kinds import kind_of
 from mien.media.metadata import Metadata
 from mien.media.moments import Moment, NotAPicture, TooLarge
 from mien.media.picture import Picture, PictureLike
@@ -222,6 +223,8 @@ def _guarded(
             raise PictureUnreadable(f"{path} is empty.", path=path) from None
         readable = ", ".join(READABLE)
         what = str(error) or f"it is not a picture of a kind that mien reads ({readable})"
+        if path is not None and kind_of(path) == "clip":
+            what = "it is a clip, and a picture is wanted here"
         raise PictureUnreadable(f"{name} cannot be read: {what}.", path=path) from None
     except TooLarge as error:
         raise PictureUnreadable(

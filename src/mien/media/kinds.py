@@ -39,13 +39,8 @@ def kind_of(path: Path) -> Kind:
 
     What is neither, or is not there, counts as a picture; opening it says what is wrong.
     """
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD)
-    except OSError:
-        head = b""
     suffix = path.suffix.lower()
-    return _by_content(head) or ("clip" if suffix in CLIPS else "picture")
+    return _by_content(_head(path)) or ("clip" if suffix in CLIPS else "picture")
 
 
 def in_folders(path: Path, *, clips: bool) -> bool:
@@ -57,11 +52,18 @@ def in_folders(path: Path, *, clips: bool) -> bool:
         return False
     if suffix not in SHARED:
         return True
+    return _by_content(_head(path)) == "clip"
+
+
+def _head(path: Path) -> bytes:
+    """Return the first bytes of a file; none of what is no file, as a pipe, or cannot be read."""
     try:
+        if not path.is_file():
+            return b""
         with path.open("rb") as file:
-            return _by_content(file.read(HEAD)) == "clip"
+            return file.read(HEAD)
     except OSError:
-        return False
+        return b""
 
 
 def _by_content(head: bytes) -> Kind | None:

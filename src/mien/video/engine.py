@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from time import perf_counter
 
 from mien.media.clip import (
@@ -59,13 +60,15 @@ def swap_clip(
     run = _Run(job, pipeline, progress)
     copied = False
     try:
-        written = run()
-        job.mark.write_beside(job.output)
-    except _Untouched:
-        # a mark would be untrue: nothing in the copy is synthetic
-        written, copied = _copy(job), True
-    if job.preview is not None and run.preview is not None:
-        run.preview.save(job.preview, None if run.untouched else job.mark.xmp)
+        try:
+            written = run()
+        except _Untouched:
+            # a mark would be untrue: nothing in the copy is synthetic
+            written, copied = _copy(job), True
+    except BaseException:
+        for path in run.beside:  # they belong to what is not there
+            path.unlink(missing_ok=True)
+        raise
     return VideoReport(
         written=written,
         copied=copied,
@@ -114,6 +117,9 @@ class _Run:
         self.kept = 0
         first, last = job.span.first, job.span.last
         self.preview = None if job.preview is None else Preview(first, last)
+        self.beside: list[Path] = []
+        """Files that were written beside the output."""
+
         self._progress, self._pace = progress, Pace(first, last)
         # one for each thread; every stage is there from the beginning, as others read along
         self._reading, self._finding, self._writing = Stopwatch(), Stopwatch(), Stopwatch()
@@ -149,6 +155,7 @@ class _Run:
                 self.kept = writer.frames_kept
                 self._from = writer.resume_from if self.kept else None
                 self._through(writer)
+                self._write_beside()
                 if self.untouched and self.record.frames and _copyable(job):
                     raise _Untouched
         except _Untouched:
@@ -156,6 +163,16 @@ class _Run:
             raise
         assert writer.result is not None
         return writer.result
+
+    def _write_beside(self) -> None:
+        """Write what goes beside the output, before that appears."""
+        job = self.job
+        if not self.untouched and (mark := job.mark.beside(job.output)) is not None:
+            self.beside.append(mark)
+            job.mark.write(mark)
+        if job.preview is not None and self.preview is not None and self.preview.frames:
+            self.beside.append(job.preview)
+            self.preview.save(job.preview, None if self.untouched else job.mark.xmp)
 
     def _through(self, writer: ClipWriter) -> None:
         """Take every frame from the decoder to the encoder."""

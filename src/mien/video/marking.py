@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mien.errors import ClipUnwritable
 from mien.media.atomic import whole_file
 from mien.media.clip.writer import explained_writing
 from mien.safety import SYNTHETIC, statement, xmp_packet
 from mien.version import __version__
+
+OWN = b"urn:mien:"
+"""What a packet of mien's has in it."""
 
 UNTOLD = (".ts", ".m2ts", ".mts")
 """Suffixes of files that hold no metadata: their mark is a file beside them, as a BMP's."""
@@ -25,16 +29,21 @@ class Mark:
     xmp: bytes
     """The same, as pictures say it."""
 
-    def write_beside(self, output: Path) -> None:
-        """Write the mark into a file of its own, if ``output`` holds none. Raises ClipUnwritable.
-
-        The file has .xmp after the clip's name.
-        """
+    def beside(self, output: Path) -> Path | None:
+        """Return the file for the mark of ``output`` if that holds none; None if it does."""
         if output.suffix.lower() not in UNTOLD:
-            return
-        beside = output.with_name(f"{output.name}.xmp")
-        with explained_writing(beside), whole_file(beside) as file:
-            file.write(self.xmp)
+            return None
+        return output.with_name(f"{output.name}.xmp")
+
+    def write(self, path: Path) -> None:
+        """Write the mark into a file of its own. Raises ClipUnwritable."""
+        with explained_writing(path):
+            if path.exists() and OWN not in path.read_bytes():
+                raise ClipUnwritable(
+                    f"{path} is there, and not from mien; name another clip.", path=path
+                )
+            with whole_file(path) as file:
+                file.write(self.xmp)
 
 
 def mark_for(metadata: Mapping[str, str], *, consents: tuple[str, ...], model: str) -> Mark:

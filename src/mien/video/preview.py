@@ -52,6 +52,11 @@ class Preview:
             before = _small(replace(done.frame, pixels=pixels), look)
         self._kept[slot] = (bool(done.chosen), before, after)
 
+    @property
+    def frames(self) -> int:
+        """How many frames are kept."""
+        return len(self._kept)
+
     def save(self, path: Path, xmp: bytes | None) -> None:
         """Write the strip, before above after. Raises PictureUnwritable."""
         columns = [

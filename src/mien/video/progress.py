@@ -34,8 +34,8 @@ class VideoProgress:
     def __str__(self) -> str:
         percent = "" if self.share is None else f"{100 * self.share:.0f} %, "
         left = "" if self.seconds_left is None else f", {clock(self.seconds_left)} left"
-        parts = ", ".join(f"{name} {100 * part:.0f} %" for name, part in self.shares.items())
-        return f"{percent}{self.frames} frames, {self.speed:.1f} a second{left} ({parts})"
+        parts = " ".join(f"{name} {100 * part:.0f}" for name, part in self.shares.items())
+        return f"{percent}{self.frames} frames, {self.speed:.1f}/s{left} ({parts} %)"
 
 
 class Pace:

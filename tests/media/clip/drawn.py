@@ -127,18 +127,25 @@ def click(time):
     return np.where((time % period) < 0.004, 0.9, 0.0) * np.sin(time * 2 * np.pi * 1500)
 
 
+class Later:
+    """Packets that are made once the output knows all of its tracks."""
+
+    def __init__(self, make):
+        self._make = make
+
+    def __iter__(self):
+        return self._make()
+
+
 def _sound(output, codec, seconds, language, wave=click, start=Fraction(0)):
     rate = 48000
     stream = output.add_stream(codec, rate=rate)
     stream.layout = "stereo"
     stream.metadata["language"] = language
-    packets = []
     size = 960 if codec == "libopus" else 1024
-    made = []
 
-    def encode():
-        done = 0
-        total = int(seconds * rate)
+    def make():
+        done, total = 0, int(seconds * rate)
         kind = stream.codec_context.format.name
         while done < total:
             count = min(size, total - done)
@@ -157,15 +164,7 @@ def _sound(output, codec, seconds, language, wave=click, start=Fraction(0)):
             done += count
         yield from stream.encode(None)
 
-    class Later:
-        def __radd__(self, other):
-            return other + list(encode())
-
-        def __iter__(self):
-            return encode()
-
-    del packets, made
-    return Later()
+    return Later(make)
 
 
 def _words(output, codec, lines, language):
@@ -174,23 +173,22 @@ def _words(output, codec, lines, language):
     stream.codec_context.subtitle_header = ASS
     stream.time_base = Fraction(1, 1000)
 
-    class Later:
-        def __iter__(self):
-            for start, end, text in lines:
-                data = text.encode()
-                if codec == "mov_text":
-                    data = len(data).to_bytes(2, "big") + data
-                if codec == "ass":
-                    data = f"0,0,Default,,0,0,0,,{text}".encode()
-                packet = av.Packet(data)
-                packet.pts = packet.dts = round(start * 1000)
-                packet.duration = round((end - start) * 1000)
-                packet.time_base = Fraction(1, 1000)
-                packet.is_keyframe = True
-                packet.stream = stream
-                yield packet
+    def make():
+        for start, end, text in lines:
+            data = text.encode()
+            if codec == "mov_text":
+                data = len(data).to_bytes(2, "big") + data
+            if codec == "ass":
+                data = f"0,0,Default,,0,0,0,,{text}".encode()
+            packet = av.Packet(data)
+            packet.pts = packet.dts = round(start * 1000)
+            packet.duration = round((end - start) * 1000)
+            packet.time_base = Fraction(1, 1000)
+            packet.is_keyframe = True
+            packet.stream = stream
+            yield packet
 
-    return Later()
+    return Later(make)
 
 
 ASS = b"""[Script Info]

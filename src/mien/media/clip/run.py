@@ -186,14 +186,17 @@ class Run:
         )
 
     def _next_context(self) -> VideoCodecContext:
-        """Return an encoder that starts afresh; the first one is the output's own."""
+        """Return an encoder that starts afresh.
+
+        The output's own is opened for what it says, and encodes nothing: it lasts as long as the
+        file, and what an encoder holds at work may be some hundred MB.
+        """
         if self._depth is None and self._work is None:
             self._output.start_encoding()
-            context = self._stream.codec_context
-        else:
-            context = self._set_up(new_context(self._plan.encoder.name))
-            context.open()
-        self._depth = self._reordered(context)
+            self._depth = self._reordered(self._stream.codec_context)
+        context = self._set_up(new_context(self._plan.encoder.name))
+        context.open()
+        self._depth = max(self._depth or 0, self._reordered(context))
         return context
 
     def _reordered(self, context: VideoCodecContext) -> int:
