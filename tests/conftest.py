@@ -169,6 +169,47 @@ def people(portraits, tmp_path_factory):
     return {name: folder / f"{name}.png" for name in portraits}
 
 
+@pytest.fixture
+def painted(monkeypatch):
+    """A swap network that paints, as the real one takes a tenth of a second a face."""
+    from filmed import negative
+
+    call = OnnxEngine.__call__
+
+    def quick(engine, inputs):
+        return negative(inputs) if engine.model == "mien-256" else call(engine, inputs)
+
+    monkeypatch.setattr(OnnxEngine, "__call__", quick)
+
+
+@pytest.fixture(scope="module")
+def dev(swapper, portraits):
+    return swapper.identity(portraits["dev"], consent=CONSENT)
+
+
+@pytest.fixture(scope="module")
+def clips(portraits, tmp_path_factory):
+    """Clips by name: one face, late and gone again; two that cross; nobody."""
+    from filmed import along, film, head
+
+    from mien.evaluate.moving import Place
+
+    folder = tmp_path_factory.mktemp("clips")
+    lossless = {"codec": "ffv1"}
+    ben = head(portraits, "ben", along(100, 120, 80))
+    late = head(portraits, "ben", lambda t: Place(150, 120) if 0.3 <= t < 0.7 else None)
+    left = head(portraits, "ada", along(70, 120, 140), 130)
+    right = head(portraits, "ben", along(250, 110, -140), 130)
+    return {
+        "one": film(folder / "one.mp4", [ben]),
+        "exact": film(folder / "exact.mkv", [ben], frames=6, **lossless),
+        "long": film(folder / "long.mkv", [ben], frames=25, **lossless),
+        "late": film(folder / "late.mkv", [late], frames=25, **lossless),
+        "two": film(folder / "two.mp4", [left, right], frames=30),
+        "nobody": film(folder / "nobody.mp4", [], frames=12),
+    }
+
+
 class StandIn:
     """An engine that computes its outputs with a function: a network without weights."""
 

@@ -1,74 +1,27 @@
-"""Clips from file to file: what is swapped, what stays, what is told, and how it may end."""
+"""Clips from file to file: what is swapped, what stays, and how it may end."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
-import subprocess
-import sys
 import threading
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import CONSENT
-from filmed import SIDE, along, film, head, metadata, packets, planes, times_of
+from filmed import along, files, film, head, metadata, packets, planes, times_of
 
 from mien import ClipSettings, Policy
 from mien.engines import OnnxEngine
-from mien.errors import ClipUnreadable, ClipUnwritable, DiskFull, InvalidOption, OptionsConflict
+from mien.errors import ClipUnreadable, DiskFull
 from mien.evaluate.moving import Place
 from mien.media.clip import Clip
-from mien.safety import DIGITAL_SOURCE_TYPE
-from mien.video import Pace, parse_time
 
 EXACT = ClipSettings(codec="ffv1")
 
 
-def negative(inputs):
-    """Return the target's negative with some of the source in it: all inputs count."""
-    return {"output": -0.9 * inputs["target"] + inputs["source"][:, :1, None, None] * 0.1}
-
-
-@pytest.fixture(autouse=True)
-def painted(monkeypatch):
-    """A swap network that paints, as the real one takes a tenth of a second a face."""
-    call = OnnxEngine.__call__
-
-    def quick(engine, inputs):
-        return negative(inputs) if engine.model == "mien-256" else call(engine, inputs)
-
-    monkeypatch.setattr(OnnxEngine, "__call__", quick)
-
-
-@pytest.fixture(scope="module")
-def dev(swapper, portraits):
-    return swapper.identity(portraits["dev"], consent=CONSENT)
-
-
-@pytest.fixture(scope="module")
-def clips(portraits, tmp_path_factory):
-    """Clips by name: one face, late and gone again; two that cross; nobody."""
-    folder = tmp_path_factory.mktemp("clips")
-    lossless = {"codec": "ffv1"}
-    ben = head(portraits, "ben", along(100, 120, 80))
-    late = head(portraits, "ben", lambda t: Place(150, 120) if 0.3 <= t < 0.7 else None)
-    left = head(portraits, "ada", along(70, 120, 140), 130)
-    right = head(portraits, "ben", along(250, 110, -140), 130)
-    return {
-        "one": film(folder / "one.mp4", [ben]),
-        "exact": film(folder / "exact.mkv", [ben], frames=6, **lossless),
-        "long": film(folder / "long.mkv", [ben], frames=25, **lossless),
-        "late": film(folder / "late.mkv", [late], frames=25, **lossless),
-        "two": film(folder / "two.mp4", [left, right], frames=30),
-        "nobody": film(folder / "nobody.mp4", [], frames=12),
-    }
-
-
-def files(folder):
-    return sorted(path.name for path in Path(folder).iterdir())
+pytestmark = pytest.mark.usefixtures("painted")
 
 
 # What is swapped, and what stays
@@ -384,218 +337,3 @@ def test_rejected_output_is_left_out_and_told(swapper, dev, clips, tmp_path, mon
     report = swapper.swap_video(clips["one"], dev, output=tmp_path / "out.mp4")
     assert (report.swapped, report.partial) == (0, True)
     assert {event.reason for event in report.events} == {"rejected"}
-
-
-# What is told
-
-
-@pytest.mark.parametrize("suffix", [".mp4", ".mov", ".mkv", ".avi"])
-def test_the_output_says_that_it_is_synthetic(swapper, dev, clips, tmp_path, suffix):
-    out = tmp_path / f"out{suffix}"
-    swapper.swap_video(clips["one"], dev, output=out, end=0.2)
-    said = metadata(out)["comment"]
-    assert said.startswith("Synthetic:")
-    assert DIGITAL_SOURCE_TYPE in said
-    assert dev.consent in said
-    assert "mien-256" in said
-    # again: the new mark takes the place of the old one
-    swapper.swap_video(out, dev, output=tmp_path / f"again{suffix}")
-    assert metadata(tmp_path / f"again{suffix}")["comment"] == said
-
-
-def test_a_stream_without_metadata_has_its_mark_beside_it(swapper, dev, clips, tmp_path):
-    swapper.swap_video(clips["one"], dev, output=tmp_path / "out.ts", end=0.2)
-    assert files(tmp_path) == ["out.ts", "out.ts.xmp"]
-    packet = (tmp_path / "out.ts.xmp").read_text()
-    assert DIGITAL_SOURCE_TYPE in packet
-    assert dev.consent in packet
-
-
-def test_what_goes_beside_does_not_stay_without_the_clip(
-    swapper, dev, clips, tmp_path, monkeypatch
-):
-    def finish(run):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("mien.media.clip.run.Run.finish", finish)
-    with pytest.raises(DiskFull):
-        swapper.swap_video(
-            clips["one"], dev, output=tmp_path / "out.ts", preview=tmp_path / "strip.png", end=0.2
-        )
-    assert files(tmp_path) == []
-
-
-def test_the_file_beside_is_not_written_over_somebody_elses(swapper, dev, clips, tmp_path):
-    (tmp_path / "out.ts.xmp").write_text("mine")
-    with pytest.raises(ClipUnwritable, match="not from mien"):
-        swapper.swap_video(clips["one"], dev, output=tmp_path / "out.ts", end=0.2)
-
-
-def test_the_report_is_json_and_complete(swapper, dev, clips, tmp_path):
-    states = []
-    report = swapper.swap_video(
-        clips["late"], dev, output=tmp_path / "out.mkv", progress=states.append
-    )
-    said = json.loads(json.dumps(report.report()))
-    assert said["kind"] == "clip"
-    assert said["frames"] == 25 == sum(each["frames"] for each in said["ranges"])
-    assert said["ranges"][0]["faces"] == []
-    assert said["ranges"][0]["start"] == 0
-    shown = [face for each in said["ranges"] for face in each["faces"] if face["role"] == 0]
-    assert shown
-    assert all(0 < face["score"] <= 1 for face in shown if face["score"])
-    assert said["tracks"][0]["swapped_frames"] == said["swapped_frames"] > 0
-    assert {event["reason"] for event in said["events"]} >= {"lost"}
-    assert said["written"]["tracks"][0]["fate"] == "copied"
-    assert sum(said["shares"].values()) == pytest.approx(1, abs=0.01)
-    assert {"decode", "landmark", "swap", "encode"} <= set(said["milliseconds"])
-    assert [state.frames for state in states] == list(range(1, 26))
-    assert states[-1].share == pytest.approx(1, abs=0.1)
-    assert "frames, " in str(states[-1])
-    assert repr(report) == f"VideoReport(out.mkv: {report.swapped} of 25 frames swapped)"
-
-
-def test_a_preview_shows_before_and_after(swapper, dev, clips, tmp_path):
-    from PIL import Image
-
-    swapper.swap_video(
-        clips["one"], dev, output=tmp_path / "out.mp4", preview=tmp_path / "strip.png"
-    )
-    with Image.open(tmp_path / "strip.png") as image:
-        strip = np.asarray(image).astype(int)
-        assert "compositeWithTrainedAlgorithmicMedia" in image.info["XML:com.adobe.xmp"]
-    assert strip.shape == (2 * 240 + 4, 6 * 320 + 5 * 4, 3)
-    differs = np.abs(strip[:240] - strip[244:]).max(axis=-1) > 20
-    for column in range(6):
-        assert 1000 < differs[:, column * 324 : column * 324 + 320].sum() < SIDE * SIDE
-
-
-# Options
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"start": -1}, InvalidOption),
-        ({"start": "1:75"}, InvalidOption),
-        ({"start": "soon"}, InvalidOption),
-        ({"start": 100}, InvalidOption),
-        ({"start": 0.4, "end": 0.2}, InvalidOption),
-        ({"threads": 0}, InvalidOption),
-        ({"threads": True}, InvalidOption),
-        ({"strength": 2}, InvalidOption),
-        ({"quality": 0}, InvalidOption),
-        ({"quality": 101}, InvalidOption),
-        ({"fields": "weave"}, InvalidOption),
-        ({"hardware": "magic"}, InvalidOption),
-        ({"settings": ClipSettings(preset="hasty")}, InvalidOption),
-        ({"settings": ClipSettings(codec="vp8")}, ClipUnwritable),
-        ({"faces": [0], "only": "ben.jpg"}, OptionsConflict),
-        ({"look": 5}, InvalidOption),
-    ],
-)
-def test_what_is_not_possible_is_refused(swapper, dev, clips, portraits, tmp_path, options, error):
-    if "only" in options:
-        options = options | {"only": portraits["ben"]}
-    with pytest.raises(error):
-        swapper.swap_video(clips["one"], dev, output=tmp_path / "out.mp4", **options)
-    assert files(tmp_path) == []
-
-
-def test_an_input_is_not_written_over(swapper, dev, clips, tmp_path):
-    source = tmp_path / "in.mp4"
-    source.write_bytes(clips["one"].read_bytes())
-    with pytest.raises(InvalidOption, match="a file other than the input"):
-        swapper.swap_video(source, dev, output=source)
-    with pytest.raises(ClipUnwritable, match=r"\.gif"):
-        swapper.swap_video(source, dev, output=tmp_path / "out.gif")
-
-
-def test_better_quality_makes_larger_files(swapper, dev, clips, tmp_path):
-    sizes = []
-    for quality in (20, 60, 90, 99):
-        out = tmp_path / f"{quality}.mp4"
-        sizes.append(
-            swapper.swap_video(clips["one"], dev, output=out, quality=quality, end=0.2).written.size
-        )
-    assert sizes == sorted(sizes)
-    assert sizes[0] < sizes[-1] / 3
-    swapper.swap_video(clips["one"], dev, output=tmp_path / "default.mp4", end=0.2)
-    size = (tmp_path / "default.mp4").stat().st_size
-    assert size == pytest.approx(sizes[2], rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("75.5", Fraction(151, 2)),
-        ("1:15.5", Fraction(151, 2)),
-        ("01:01:01.001", Fraction(3661001, 1000)),
-        ("0", Fraction(0)),
-        (".5", Fraction(1, 2)),
-        ("90", Fraction(90)),
-        (0.2, Fraction(1, 5)),
-        (None, None),
-    ],
-)
-def test_times_are_exact(text, seconds):
-    assert parse_time("start", text) == seconds
-
-
-@pytest.mark.parametrize("text", ["1:60", "1:60:00", "-1", "1e3", "", "1:2:3:4", "٣", float("nan")])
-def test_what_is_no_time_is_refused(text):
-    with pytest.raises(InvalidOption, match="seconds from the beginning"):
-        parse_time("start", text)
-
-
-def test_the_time_left_is_reckoned_from_the_clips_own_time(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("mien.video.progress.perf_counter", lambda: now[0])
-    pace = Pace(Fraction(10), Fraction(20))
-    pace(1, Fraction(10), {})
-    now[0] = 2.0
-    state = pace(11, Fraction(11), {"make": 1.0})
-    assert (state.speed, state.share, state.seconds_left) == (5.0, 0.1, pytest.approx(18))
-    assert str(state) == "10 %, 11 frames, 5.0/s, 0:18 left (make 100 %)"
-    assert Pace(Fraction(0), None)(1, Fraction(0), {}).seconds_left is None
-
-
-# Many
-
-
-def open_files():
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-MANY = """
-import sys, threading
-from pathlib import Path
-import test_video, mien
-from mien.engines import OnnxEngine
-from mien.video import one_heap
-assert one_heap()
-call = OnnxEngine.__call__
-def quick(engine, inputs):
-    return test_video.negative(inputs) if engine.model == "mien-256" else call(engine, inputs)
-OnnxEngine.__call__ = quick
-swapper = mien.Swapper(threads=1)
-dev = swapper.identity(sys.argv[1], consent="A generated portrait.")
-for _ in range(9):
-    swapper.swap_video(sys.argv[2], dev, output=sys.argv[3])
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    print(pages, len(list(Path("/proc/self/fd").iterdir())), threading.active_count())
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="it is told in /proc")
-def test_memory_and_open_files_stay_where_they_are(clips, portraits, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", MANY, portraits["dev"], clips["one"], tmp_path / "out.mp4"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    assert rows[-1][0] < 1.05 * rows[2][0]
-    assert len({row[1:] for row in rows}) == 1
