@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import warnings
 from io import TextIOWrapper
@@ -72,6 +73,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # names of files need not be text
             stream.reconfigure(errors="backslashreplace")
+    for name in ("SIGTERM", "SIGHUP"):  # else nothing is tidied up
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -65,6 +65,7 @@ def swap_clip(
         except _Untouched:
             # a mark would be untrue: nothing in the copy is synthetic
             written, copied = _copy(job), True
+            job.mark.copy_beside(job.clip.path, job.output)
     except BaseException:
         for path in run.beside:  # they belong to what is not there
             path.unlink(missing_ok=True)

@@ -144,6 +144,7 @@ def _own_scale(
 def _recipe(pipeline: ClipPipeline, *, sdr: bool, fields: Fields) -> str:
     """Return all that decides what the swapped frames look like, beside the clip."""
     networks, cast = pipeline.pipeline, pipeline.cast
+    before = networks.make.occlusion
     engines = (
         networks.finder.detector.engine,
         networks.finder.landmarker.engine,
@@ -155,6 +156,9 @@ def _recipe(pipeline: ClipPipeline, *, sdr: bool, fields: Fields) -> str:
         "networks": [(engine.model, engine.provider) for engine in engines],
         "blend": networks.make.blend,
         "color_match": networks.make.color_match,
+        "occlusion": None
+        if networks.make.occlusion is None
+        else networks.make.occlusion.engine.model,
         "cast": _cast(cast),
         "limit": networks.limit(cast),
         "strength": pipeline.strength,

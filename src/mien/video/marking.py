@@ -29,6 +29,19 @@ class Mark:
     xmp: bytes
     """The same, as pictures say it."""
 
+    @staticmethod
+    def copy_beside(source: Path, output: Path) -> None:
+        """Let the mark beside ``output``, which is a copy, be that of ``source``, or none."""
+        if output.suffix.lower() not in UNTOLD:
+            return
+        theirs, ours = (path.with_name(f"{path.name}.xmp") for path in (source, output))
+        with explained_writing(ours):
+            if source.suffix.lower() in UNTOLD and theirs.is_file():
+                with whole_file(ours) as file:
+                    file.write(theirs.read_bytes())
+            else:
+                ours.unlink(missing_ok=True)
+
     def beside(self, output: Path) -> Path | None:
         """Return the file for the mark of ``output`` if that holds none; None if it does."""
         if output.suffix.lower() not in UNTOLD:

@@ -59,6 +59,8 @@ class Preview:
 
     def save(self, path: Path, xmp: bytes | None) -> None:
         """Write the strip, before above after. Raises PictureUnwritable."""
+        if not self._kept:  # all frames are an earlier run's
+            return
         columns = [
             np.concatenate([before, np.full((GAP, before.shape[1], 3), 255, np.uint8), after])
             for _, (_, before, after) in sorted(self._kept.items())

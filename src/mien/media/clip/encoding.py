@@ -188,7 +188,7 @@ def _options(
     elif exact and encoder.codec == "h264":
         options = {"qp": "0"}
     elif exact and encoder.name == "libvpx-vp9":
-        options["lossless"] = "1"
+        options |= {"lossless": "1", "crf": "0"}  # with another crf libvpx refuses
     if settings.preset is not None:
         if settings.preset not in encoder.presets:
             raise InvalidOption("preset", settings.preset, encoder.presets or "None")

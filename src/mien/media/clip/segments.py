@@ -140,7 +140,11 @@ class Work:
             if manifest["version"] != VERSION or manifest["recipe"] != self._recipe:
                 return []
             segments = [Finished(**segment) for segment in manifest["segments"]]
-        except (OSError, ValueError, KeyError, TypeError):
+            for number, each in enumerate(segments):
+                if each.file != f"segment-{number:06d}" or not isinstance(each.frames, int):
+                    return []
+                _ = [Fraction(time) for time in (each.first, each.last, each.end, each.origin)]
+        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
             return []
         sound: list[Finished] = []
         for segment in segments:
