@@ -156,9 +156,7 @@ def _recipe(pipeline: ClipPipeline, *, sdr: bool, fields: Fields) -> str:
         "networks": [(engine.model, engine.provider) for engine in engines],
         "blend": networks.make.blend,
         "color_match": networks.make.color_match,
-        "occlusion": None
-        if networks.make.occlusion is None
-        else networks.make.occlusion.engine.model,
+        "occlusion": None if before is None else before.engine.model,
         "cast": _cast(cast),
         "limit": networks.limit(cast),
         "strength": pipeline.strength,
