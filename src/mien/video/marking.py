@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,12 @@ from mien.version import __version__
 
 OWN = b"urn:mien:"
 """What a packet of mien's has in it."""
+
+MADE = re.compile(
+    r"CreatorTool=mien (?P<version>[^;]*); urn:mien:1\.0:consent=(?P<consents>[^;]*); "
+    r"urn:mien:1\.0:model=(?P<model>\S*)"
+)
+"""What a mark says, as ``statement`` puts it into words."""
 
 UNTOLD = (".ts", ".m2ts", ".mts")
 """Suffixes of files that hold no metadata: their mark is a file beside them, as a BMP's."""
@@ -29,18 +37,27 @@ class Mark:
     xmp: bytes
     """The same, as pictures say it."""
 
-    @staticmethod
-    def copy_beside(source: Path, output: Path) -> None:
-        """Let the mark beside ``output``, which is a copy, be that of ``source``, or none."""
-        if output.suffix.lower() not in UNTOLD:
+    before: bytes | None = None
+    """What the input's own words say of that, in the same form; None if mien did not make it."""
+
+    def of(self, source: Path) -> bytes | None:
+        """Return the mark that ``source`` has already, in it or beside it; None if it has none."""
+        beside = self.beside(source)
+        if beside is not None:
+            with suppress(OSError):
+                packet = beside.read_bytes()
+                if OWN in packet:
+                    return packet
+        return self.before
+
+    def take_away(self, output: Path) -> None:
+        """Delete a mark beside ``output`` that is an earlier output's. Raises ClipUnwritable."""
+        path = self.beside(output)
+        if path is None:
             return
-        theirs, ours = (path.with_name(f"{path.name}.xmp") for path in (source, output))
-        with explained_writing(ours):
-            if source.suffix.lower() in UNTOLD and theirs.is_file():
-                with whole_file(ours) as file:
-                    file.write(theirs.read_bytes())
-            else:
-                ours.unlink(missing_ok=True)
+        with explained_writing(path):
+            if path.is_file() and OWN in path.read_bytes():
+                path.unlink()
 
     def beside(self, output: Path) -> Path | None:
         """Return the file for the mark of ``output`` if that holds none; None if it does."""
@@ -48,15 +65,15 @@ class Mark:
             return None
         return output.with_name(f"{output.name}.xmp")
 
-    def write(self, path: Path) -> None:
-        """Write the mark into a file of its own. Raises ClipUnwritable."""
+    def write(self, path: Path, packet: bytes) -> None:
+        """Write a mark into a file of its own. Raises ClipUnwritable."""
         with explained_writing(path):
             if path.exists() and OWN not in path.read_bytes():
                 raise ClipUnwritable(
                     f"{path} is there, and not from mien; name another clip.", path=path
                 )
             with whole_file(path) as file:
-                file.write(self.xmp)
+                file.write(packet)
 
 
 def mark_for(metadata: Mapping[str, str], *, consents: tuple[str, ...], model: str) -> Mark:
@@ -67,8 +84,13 @@ def mark_for(metadata: Mapping[str, str], *, consents: tuple[str, ...], model: s
     ours = statement(consents=consents, model=model, version=__version__)
     key = next((key for key in metadata if key.lower() == "comment"), "comment")
     comment = metadata.get(key, "")
+    made = MADE.search(comment)
+    before = None
+    if made is not None:
+        given = tuple(made["consents"].split(", ")) if made["consents"] else ()
+        before = xmp_packet(consents=given, model=made["model"], version=made["version"])
     if "urn:mien:" in comment:  # mien made the input: the new mark takes the place of its own
         comment = comment.partition(SYNTHETIC)[0]
     said = f"{comment.strip()}\n{ours}" if comment.strip() else ours
     packet = xmp_packet(consents=consents, model=model, version=__version__)
-    return Mark({key: said}, packet)
+    return Mark({key: said}, packet, before)
