@@ -229,6 +229,8 @@ def test_a_mark_goes_along_into_a_stream(swapper, dev, clips, tmp_path, codec):
     assert (tmp_path / "out.ts.xmp").read_bytes() == packet
     swapper.swap_video(tmp_path / "out.ts", dev, output=tmp_path / "again.m2ts")
     assert (tmp_path / "again.m2ts.xmp").read_bytes() == packet
+    swapper.swap_video(tmp_path / "again.m2ts", dev, output=tmp_path / "back.mkv")
+    assert metadata(tmp_path / "back.mkv")["comment"] == said
 
 
 # Interruption and damage

@@ -101,7 +101,7 @@ def _copyable(job: VideoJob) -> bool:
 
 
 def _copy(job: VideoJob) -> Written:
-    settings = replace(job.settings, quality=None, preset=None, tags={})
+    settings = replace(job.settings, quality=None, preset=None, tags=job.mark.tags_before)
     start, end = job.span.start, job.span.end
     return copy_clip(job.output, job.clip, settings=settings, start=start, end=end)
 
@@ -114,7 +114,8 @@ def _encode_again(job: VideoJob) -> Written:
     """
     clip = Clip(job.clip.path)
     start, end = job.span.start, job.span.end
-    writer = ClipWriter(job.output, clip, settings=job.settings, start=start, end=end)
+    settings = replace(job.settings, tags={**job.settings.tags, **job.mark.tags_before})
+    writer = ClipWriter(job.output, clip, settings=settings, start=start, end=end)
     frames = clip.frames(
         start=start, end=end, sdr=job.sdr, fields=job.fields, hardware=job.hardware
     )
@@ -186,8 +187,8 @@ class _Run:
                 self._through(writer)
                 self._write_beside()
                 if self.untouched and self.record.frames:
-                    unmarked = not _copyable(job) and writer.say_instead(job.settings.tags)
-                    if not unmarked:
+                    tags = {**job.settings.tags, **job.mark.tags_before}
+                    if _copyable(job) or not writer.say_instead(tags):
                         raise _Untouched
         except _Untouched:
             writer.forget()
@@ -199,7 +200,7 @@ class _Run:
         """Write what goes beside the output, before that appears."""
         job, path = self.job, self.job.mark.beside(self.job.output)
         # a mark of ours would be untrue if nothing is synthetic but what was so before
-        mark = job.mark.of(job.clip.path) if self.untouched else job.mark.xmp
+        mark = job.mark.before if self.untouched else job.mark.xmp
         if path is not None and mark is not None:
             job.mark.write(path, mark)
             self.beside.append(path)  # not sooner: a file that is not ours is not to be deleted

@@ -113,7 +113,7 @@ def video_job(
         output=target,
         span=span_of(opened.info, start, end),
         settings=settings,
-        mark=mark_for(opened.info.metadata, consents=consents, model=model),
+        mark=mark_for(source, opened.info.metadata, consents=consents, model=model),
         recipe=_recipe(pipeline, sdr=sdr, fields=fields),
         sdr=sdr,
         fields=fields,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from mien.errors import ClipUnwritable
 from mien.media.atomic import whole_file
@@ -23,8 +24,23 @@ MADE = re.compile(
 )
 """What a mark says, as ``statement`` puts it into words."""
 
+PACKED = re.compile(
+    r'CreatorTool="mien (?P<version>[^"]*)".*?mien:consent="(?P<consents>[^"]*)"'
+    r'.*?mien:model="(?P<model>[^"]*)"',
+    re.DOTALL,
+)
+"""The same in ``xmp_packet``."""
+
 UNTOLD = (".ts", ".m2ts", ".mts")
 """Suffixes of files that hold no metadata: their mark is a file beside them, as a BMP's."""
+
+
+class Made(TypedDict):
+    """What a mark says."""
+
+    consents: list[str]
+    model: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +54,10 @@ class Mark:
     """The same, as pictures say it."""
 
     before: bytes | None = None
-    """What the input's own words say of that, in the same form; None if mien did not make it."""
+    """The mark that the input has already, in it or beside it; None if mien did not make it."""
 
-    def of(self, source: Path) -> bytes | None:
-        """Return the mark that ``source`` has already, in it or beside it; None if it has none."""
-        beside = self.beside(source)
-        if beside is not None:
-            with suppress(OSError):
-                packet = beside.read_bytes()
-                if OWN in packet:
-                    return packet
-        return self.before
+    tags_before: Mapping[str, str] = field(default_factory=dict)
+    """Metadata that say what the mark beside the input says; empty if there is none."""
 
     def take_away(self, output: Path) -> None:
         """Delete a mark beside ``output`` that is an earlier output's. Raises ClipUnwritable."""
@@ -59,7 +68,8 @@ class Mark:
             if path.is_file() and OWN in path.read_bytes():
                 path.unlink()
 
-    def beside(self, output: Path) -> Path | None:
+    @staticmethod
+    def beside(output: Path) -> Path | None:
         """Return the file for the mark of ``output`` if that holds none; None if it does."""
         if output.suffix.lower() not in UNTOLD:
             return None
@@ -76,21 +86,34 @@ class Mark:
                 file.write(packet)
 
 
-def mark_for(metadata: Mapping[str, str], *, consents: tuple[str, ...], model: str) -> Mark:
+def mark_for(
+    source: Path, metadata: Mapping[str, str], *, consents: tuple[str, ...], model: str
+) -> Mark:
     """Return the mark of a clip made with ``model`` and the records ``consents``.
 
-    ``metadata`` are those of the input: its comment stays, before the mark.
+    ``source`` is the input, and ``metadata`` its own: its comment stays, before the mark.
     """
     ours = statement(consents=consents, model=model, version=__version__)
     key = next((key for key in metadata if key.lower() == "comment"), "comment")
     comment = metadata.get(key, "")
-    made = MADE.search(comment)
-    before = None
-    if made is not None:
-        given = tuple(made["consents"].split(", ")) if made["consents"] else ()
-        before = xmp_packet(consents=given, model=made["model"], version=made["version"])
+    before, words = None, {}
+    if (made := MADE.search(comment)) is not None:
+        before = xmp_packet(**_made(made))
+    path = Mark.beside(source)
+    if path is not None:
+        with suppress(OSError):
+            beside = path.read_bytes()
+            if OWN in beside:
+                before = beside
+                if (made := PACKED.search(beside.decode(errors="replace"))) is not None:
+                    words = {key: statement(**_made(made))}
     if "urn:mien:" in comment:  # mien made the input: the new mark takes the place of its own
         comment = comment.partition(SYNTHETIC)[0]
     said = f"{comment.strip()}\n{ours}" if comment.strip() else ours
     packet = xmp_packet(consents=consents, model=model, version=__version__)
-    return Mark({key: said}, packet, before)
+    return Mark({key: said}, packet, before, words)
+
+
+def _made(found: re.Match[str]) -> Made:
+    consents = found["consents"].split(", ") if found["consents"] else []
+    return {"consents": consents, "model": found["model"], "version": found["version"]}
