@@ -16,7 +16,8 @@ from mien import ClipSettings, Policy
 from mien.engines import OnnxEngine
 from mien.errors import ClipUnreadable, DiskFull
 from mien.evaluate.moving import Place
-from mien.media.clip import Clip
+from mien.media.clip import Clip, copy_clip
+from mien.safety import statement, xmp_packet
 
 EXACT = ClipSettings(codec="ffv1")
 
@@ -192,6 +193,44 @@ def test_another_codec_is_made_also_if_nobody_is_there(swapper, dev, clips, tmp_
     )
     assert (report.copied, report.untouched) == (False, True)
     assert report.written.codec == "hevc"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_is_encoded_for_nobody_has_no_mark(swapper, dev, clips, tmp_path, resume):
+    (tmp_path / "out.mkv").write_bytes(b"what was there")
+    report = swapper.swap_video(
+        clips["nobody"], dev, output=tmp_path / "out.mkv", settings=EXACT, resume=resume
+    )
+    assert (report.copied, report.frames, report.written.frames) == (False, 12, 12)
+    assert "comment" not in metadata(tmp_path / "out.mkv")
+    for before, after in zip(planes(clips["nobody"]), planes(tmp_path / "out.mkv"), strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    assert times_of(tmp_path / "out.mkv") == times_of(clips["nobody"])
+    assert files(tmp_path) == ["out.mkv"]
+
+
+def test_nor_has_a_stream_a_mark_beside_it(swapper, dev, clips, tmp_path):
+    swapper.swap_video(clips["one"], dev, output=tmp_path / "out.ts", end=0.2)
+    hevc = ClipSettings(codec="hevc")
+    swapper.swap_video(clips["nobody"], dev, output=tmp_path / "out.ts", settings=hevc)
+    assert files(tmp_path) == ["out.ts"]
+
+
+@pytest.mark.parametrize("codec", [None, "hevc"])
+def test_a_mark_goes_along_into_a_stream(swapper, dev, clips, tmp_path, codec):
+    said = statement(consents=("c-1", "c-2"), model="mien-256", version="0.1")
+    tags = {"comment": f"A trip.\n{said}"}
+    copy_clip(tmp_path / "in.mp4", Clip(clips["nobody"]), settings=ClipSettings(tags=tags))
+    report = swapper.swap_video(
+        tmp_path / "in.mp4", dev, output=tmp_path / "out.ts", settings=ClipSettings(codec=codec)
+    )
+    assert report.copied == (codec is None)
+    packet = xmp_packet(consents=("c-1", "c-2"), model="mien-256", version="0.1")
+    assert (tmp_path / "out.ts.xmp").read_bytes() == packet
+    swapper.swap_video(tmp_path / "out.ts", dev, output=tmp_path / "again.m2ts")
+    assert (tmp_path / "again.m2ts.xmp").read_bytes() == packet
+    swapper.swap_video(tmp_path / "again.m2ts", dev, output=tmp_path / "back.mkv")
+    assert metadata(tmp_path / "back.mkv")["comment"] == said
 
 
 # Interruption and damage

@@ -64,6 +64,9 @@ def test_the_file_beside_is_not_written_over_somebody_elses(swapper, dev, clips,
     (tmp_path / "out.ts.xmp").write_text("mine")
     with pytest.raises(ClipUnwritable, match="not from mien"):
         swapper.swap_video(clips["one"], dev, output=tmp_path / "out.ts", end=0.2)
+    assert (tmp_path / "out.ts.xmp").read_text() == "mine"
+    swapper.swap_video(clips["nobody"], dev, output=tmp_path / "out.ts")
+    assert (tmp_path / "out.ts.xmp").read_text() == "mine"
 
 
 def test_the_report_is_json_and_complete(swapper, dev, clips, tmp_path):
@@ -116,6 +119,8 @@ def test_a_preview_shows_before_and_after(swapper, dev, clips, tmp_path):
         ({"start": "soon"}, InvalidOption),
         ({"start": 100}, InvalidOption),
         ({"start": 0.4, "end": 0.2}, InvalidOption),
+        ({"end": 0}, InvalidOption),
+        ({"end": "0:00"}, InvalidOption),
         ({"threads": 0}, InvalidOption),
         ({"threads": True}, InvalidOption),
         ({"strength": 2}, InvalidOption),
@@ -142,6 +147,11 @@ def test_an_input_is_not_written_over(swapper, dev, clips, tmp_path):
     source.write_bytes(clips["one"].read_bytes())
     with pytest.raises(InvalidOption, match="a file other than the input"):
         swapper.swap_video(source, dev, output=source)
+    for preview in (tmp_path / "out.mp4", tmp_path / "in.png"):
+        (tmp_path / "in.png").unlink(missing_ok=True)
+        (tmp_path / "in.png").hardlink_to(source)
+        with pytest.raises(InvalidOption, match=r"^preview='.*: a file other than the (in|out)put"):
+            swapper.swap_video(source, dev, output=tmp_path / "out.mp4", preview=preview)
     with pytest.raises(ClipUnwritable, match=r"\.gif"):
         swapper.swap_video(source, dev, output=tmp_path / "out.gif")
 
@@ -177,7 +187,13 @@ def test_times_are_exact(text, seconds):
     assert parse_time("start", text) == seconds
 
 
-@pytest.mark.parametrize("text", ["1:60", "1:60:00", "-1", "1e3", "", "1:2:3:4", "٣", float("nan")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("1:60", "1:60:00", "-1", "1e3", "", "1:2:3:4", "٣", float("nan"), 1e10, 10**400),
+        *("9" * 25, "1" * 5000 + ":00", "1:" + "1" * 5000, "0." + "1" * 5000, "999999:00:00"),
+    ],
+)
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(InvalidOption, match="seconds from the beginning"):
         parse_time("start", text)

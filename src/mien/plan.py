@@ -191,12 +191,15 @@ def _check_apart(jobs: Sequence[Job], inputs: Mapping[str, Path]) -> None:
     for job in jobs:
         for path in job.writes:
             real = os.path.realpath(path)
+            option = "preview" if path is job.preview else "output"
             name = files.get(real) or nodes.get(_node(path) or (-1, -1))
+            if name is None and path is job.preview and real == os.path.realpath(job.output):
+                name = "the output"
             if name is not None:
-                raise InvalidOption("output", str(path), f"a file other than {name}")
+                raise InvalidOption(option, str(path), f"a file other than {name}")
             if real in written:
                 raise InvalidOption(
-                    "output",
+                    option,
                     str(path),
                     f"one name for each: {written[real]} and {_told(job)} would both go there; "
                     "use {index}, or {source}",

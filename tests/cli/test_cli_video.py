@@ -241,6 +241,31 @@ def test_what_cannot_be_is_refused(swap, clips, here, options, code):
     assert names(here) == []
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("from", "-1"), ("from", "5"), ("from", "9" * 25), ("to", "0"), ("to", "soon"),
+     ("to", "9" * 5000), ("preview", "out.mp4"), ("preview", "in.mp4")],
+)  # fmt: skip
+def test_an_option_is_refused_by_its_own_name(swap, clips, here, option, value):
+    shutil.copy(clips["ben"], here / "in.mp4")
+    code, _, errors = swap("in.mp4", "-o", "out.mp4", f"--{option}", value)
+    assert code == 2
+    assert errors.startswith(f"mien: {option}={value!r} is not possible.")
+    assert names(here) == ["in.mp4"]
+
+
+def test_an_interrupt_is_told_in_json_too(swap, clips, here, monkeypatch):
+    def interrupted(pipeline, frame):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mien.pipeline.ClipPipeline.see", interrupted)
+    code, printed, errors = swap(clips["ben"], "-o", "out.mp4", "--json")
+    said = "interrupted; no half-written file was left."
+    assert (code, errors) == (130, f"mien: {said}\n")
+    assert json.loads(printed) == {"error": {"kind": "Interrupted", "message": said, "exit": 130}}
+    assert names(here) == []
+
+
 def test_a_clip_is_no_source(mien_, loaded, clips, here):
     code, _, errors = mien_("swap", clips["ben"], clips["ben"], "-o", "o.mp4", "--consent", CONSENT)
     assert code == 1

@@ -89,7 +89,7 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         said = error.format_message().rstrip(".")
         message = f"{said}. 'mien --help' and 'mien COMMAND --help' say more."
-        return _fail(arguments, error, message, Exit.USAGE)
+        return _fail(arguments, type(error).__name__, message, Exit.USAGE)
     except (typer.Abort, KeyboardInterrupt):
         code = Exit.INTERRUPTED
     except (BrokenPipeError, SystemExit):
@@ -101,20 +101,21 @@ def run(arguments: list[str]) -> int:
         print(f"mien: the report could not be printed: {error.strerror}.", file=sys.stderr)
         return Exit.FAILED
     except MienError as error:
-        return _fail(arguments, error, str(error), exit_code(error))
+        return _fail(arguments, type(error).__name__, str(error), exit_code(error))
     except Exception as error:  # the last line of defence: no user sees a traceback
         if "-v" in arguments or "--verbose" in arguments:
             logging.getLogger(__name__).exception("An error that mien did not foresee")
-        return _fail(arguments, error, str(Unforeseen(error)), Exit.FAILED)
+        return _fail(arguments, type(error).__name__, str(Unforeseen(error)), Exit.FAILED)
     if code == Exit.INTERRUPTED:
-        print("mien: interrupted; no half-written file was left.", file=sys.stderr)
+        said = "interrupted; no half-written file was left."
+        code = _fail(arguments, "Interrupted", said, Exit.INTERRUPTED)
     return code
 
 
-def _fail(arguments: list[str], error: Exception, message: str, code: Exit) -> int:
+def _fail(arguments: list[str], kind: str, message: str, code: Exit) -> int:
     print(f"mien: {message}", file=sys.stderr)
     if "--json" in arguments:
-        report = {"error": {"kind": type(error).__name__, "message": message, "exit": int(code)}}
+        report = {"error": {"kind": kind, "message": message, "exit": int(code)}}
         try:
             print(json.dumps(report, indent=2), flush=True)
         except OSError:

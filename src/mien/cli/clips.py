@@ -129,11 +129,10 @@ class ClipOptions:
         clips = sum(job.clip for job in jobs)
         if not clips:
             for each in fields(self):
-                name = {"start": "from", "end": "to"}.get(each.name, each.name)
                 value = getattr(self, each.name)
                 if each.name != "quality" and value not in (None, False):
                     raise InvalidOption(
-                        name.replace("_", "-"), value, "not used: it is for clips, and none is here"
+                        _option(each.name), value, "not used: it is for clips, and none is here"
                     )
         if clips == len(jobs):
             for name, value in pictures.items():
@@ -145,6 +144,8 @@ class ClipOptions:
         start, end = parse_time("from", self.start), parse_time("to", self.end)
         if start is not None and end is not None and end <= start:
             raise OptionsConflict("from", "to", "the end is to be after the beginning")
+        if end == 0:
+            raise InvalidOption("to", self.end, "a time after the beginning")
 
     def __call__(
         self, swapper: Swapper, job: Job, cast: Cast, *, strength: float, progress: Progress
@@ -182,11 +183,18 @@ class ClipOptions:
                 preview=job.preview,
                 progress=tell,
             )
+        except InvalidOption as error:
+            raise InvalidOption(_option(error.option), error.value, error.allowed) from None
         except KeyboardInterrupt:
             if self.resume:
                 where = f"finished pieces are kept in {work_folder(job.output)}"
                 print(f"mien: {where}; the same command goes on from there.", file=sys.stderr)
             raise
+
+
+def _option(name: str) -> str:
+    """Return what the command line calls an option of Swapper.swap_video."""
+    return {"start": "from", "end": "to"}.get(name, name).replace("_", "-")
 
 
 def say_clip(job: Job, report: dict[str, Any], casting: Casting, *, quiet: bool) -> None:

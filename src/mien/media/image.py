@@ -64,12 +64,17 @@ def read_picture(source: PictureLike, *, max_megapixels: float = MAX_MEGAPIXELS)
 
 
 def check_output(
-    path: Path, *, inputs: Mapping[str, Path] | None = None, picture: Picture | None = None
+    path: Path,
+    *,
+    inputs: Mapping[str, Path] | None = None,
+    picture: Picture | None = None,
+    option: str = "output",
 ) -> None:
     """Raise PictureUnwritable if ``path`` cannot become a picture, before any work is done.
 
     ``inputs`` are files that must not be written over, by what the user calls them; InvalidOption
-    names the one that would be. ``picture`` is what is to be written, if it is known already.
+    names the one that would be, and ``option``, which the path was given as. ``picture`` is what is
+    to be written, if it is known already.
     """
     kind = format_of(path)
     if kind is None:
@@ -85,7 +90,7 @@ def check_output(
             raise PictureUnwritable(f"The folder {path.parent} does not exist.", path=path)
         for name, taken in (inputs or {}).items():
             if path.exists() and taken.exists() and path.samefile(taken):
-                raise InvalidOption("output", str(path), f"a file other than {name}")
+                raise InvalidOption(option, str(path), f"a file other than {name}")
     except OSError as error:
         raise PictureUnwritable(f"{path} cannot be written: {error.strerror}.", path=path) from None
     if picture is not None:

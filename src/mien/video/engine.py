@@ -17,6 +17,7 @@ from time import perf_counter
 
 from mien.media.clip import (
     Behind,
+    Clip,
     ClipWriter,
     Lost,
     StoredFrame,
@@ -38,7 +39,7 @@ QUEUE = 3
 
 
 class _Untouched(Exception):
-    """Ends an encode in which nothing was changed, in favour of a copy."""
+    """Ends an encode in which nothing was changed, in favour of a copy or of one without a mark."""
 
 
 def swap_clip(
@@ -63,9 +64,10 @@ def swap_clip(
         try:
             written = run()
         except _Untouched:
-            # a mark would be untrue: nothing in the copy is synthetic
-            written, copied = _copy(job), True
-            job.mark.copy_beside(job.clip.path, job.output)
+            copied = _copyable(job)
+            written = _copy(job) if copied else _encode_again(job)
+        if not run.marked:
+            job.mark.take_away(job.output)
     except BaseException:
         for path in run.beside:  # they belong to what is not there
             path.unlink(missing_ok=True)
@@ -99,9 +101,33 @@ def _copyable(job: VideoJob) -> bool:
 
 
 def _copy(job: VideoJob) -> Written:
-    settings = replace(job.settings, quality=None, preset=None, tags={})
+    settings = replace(job.settings, quality=None, preset=None, tags=job.mark.tags_before)
     start, end = job.span.start, job.span.end
     return copy_clip(job.output, job.clip, settings=settings, start=start, end=end)
+
+
+def _encode_again(job: VideoJob) -> Written:
+    """Encode the clip as it is, without a mark.
+
+    That nothing is swapped is known at the end, and what a file says of itself was written into it
+    with the first frame.
+    """
+    clip = Clip(job.clip.path)
+    start, end = job.span.start, job.span.end
+    settings = replace(job.settings, tags={**job.settings.tags, **job.mark.tags_before})
+    writer = ClipWriter(job.output, clip, settings=settings, start=start, end=end)
+    frames = clip.frames(
+        start=start, end=end, sdr=job.sdr, fields=job.fields, hardware=job.hardware
+    )
+    with (
+        writer,
+        closing(ahead(frames, QUEUE)) as decoded,
+        Behind(writer.write, QUEUE) as behind,
+    ):
+        for stored in decoded:
+            behind.put(stored)
+    assert writer.result is not None
+    return writer.result
 
 
 class _Run:
@@ -120,6 +146,9 @@ class _Run:
         self.preview = None if job.preview is None else Preview(first, last)
         self.beside: list[Path] = []
         """Files that were written beside the output."""
+
+        self.marked = False
+        """Whether a mark is among them."""
 
         self._progress, self._pace = progress, Pace(first, last)
         # one for each thread; every stage is there from the beginning, as others read along
@@ -140,7 +169,7 @@ class _Run:
         return {**self._reading.seconds, **self._finding.seconds, **self._writing.seconds}
 
     def __call__(self) -> Written:
-        """Do it all. Raises _Untouched if the clip is better copied."""
+        """Do it all. Raises _Untouched if the clip is better copied, or has a mark for nothing."""
         job = self.job
         writer = ClipWriter(
             job.output,
@@ -157,8 +186,10 @@ class _Run:
                 self._from = writer.resume_from if self.kept else None
                 self._through(writer)
                 self._write_beside()
-                if self.untouched and self.record.frames and _copyable(job):
-                    raise _Untouched
+                if self.untouched and self.record.frames:
+                    tags = {**job.settings.tags, **job.mark.tags_before}
+                    if _copyable(job) or not writer.say_instead(tags):
+                        raise _Untouched
         except _Untouched:
             writer.forget()
             raise
@@ -167,13 +198,16 @@ class _Run:
 
     def _write_beside(self) -> None:
         """Write what goes beside the output, before that appears."""
-        job = self.job
-        if not self.untouched and (mark := job.mark.beside(job.output)) is not None:
-            self.beside.append(mark)
-            job.mark.write(mark)
+        job, path = self.job, self.job.mark.beside(self.job.output)
+        # a mark of ours would be untrue if nothing is synthetic but what was so before
+        mark = job.mark.before if self.untouched else job.mark.xmp
+        if path is not None and mark is not None:
+            job.mark.write(path, mark)
+            self.beside.append(path)  # not sooner: a file that is not ours is not to be deleted
+            self.marked = True
         if job.preview is not None and self.preview is not None and self.preview.frames:
-            self.beside.append(job.preview)
             self.preview.save(job.preview, None if self.untouched else job.mark.xmp)
+            self.beside.append(job.preview)
 
     def _through(self, writer: ClipWriter) -> None:
         """Take every frame from the decoder to the encoder."""

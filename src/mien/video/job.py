@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from mien.choice import is_number
-from mien.errors import InvalidOption, PictureUnwritable
+from mien.errors import InvalidOption
 from mien.media import check_output
 from mien.media.clip import (
     Clip,
@@ -96,9 +96,9 @@ def video_job(
     shown = None if preview is None else Path(preview)
     check_clip_output(target, inputs={"the input": source})
     if shown is not None:
-        check_output(shown, inputs={"the input": source})
         if shown.absolute() == target.absolute():
-            raise PictureUnwritable(f"{shown}: the clip goes there; name another.", path=shown)
+            raise InvalidOption("preview", str(shown), "a file other than the output")
+        check_output(shown, inputs={"the input": source}, option="preview")
     opened = Clip(source)
     look = opened.look.in_sdr if sdr and not opened.look.tones.plain else opened.look
     settings = settings or ClipSettings()
@@ -113,7 +113,7 @@ def video_job(
         output=target,
         span=span_of(opened.info, start, end),
         settings=settings,
-        mark=mark_for(opened.info.metadata, consents=consents, model=model),
+        mark=mark_for(source, opened.info.metadata, consents=consents, model=model),
         recipe=_recipe(pipeline, sdr=sdr, fields=fields),
         sdr=sdr,
         fields=fields,
@@ -144,7 +144,6 @@ def _own_scale(
 def _recipe(pipeline: ClipPipeline, *, sdr: bool, fields: Fields) -> str:
     """Return all that decides what the swapped frames look like, beside the clip."""
     networks, cast = pipeline.pipeline, pipeline.cast
-    before = networks.make.occlusion
     engines = (
         networks.finder.detector.engine,
         networks.finder.landmarker.engine,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from mien.errors import ClipUnwritable
 from mien.media.atomic import whole_file
@@ -15,8 +18,29 @@ from mien.version import __version__
 OWN = b"urn:mien:"
 """What a packet of mien's has in it."""
 
+MADE = re.compile(
+    r"CreatorTool=mien (?P<version>[^;]*); urn:mien:1\.0:consent=(?P<consents>[^;]*); "
+    r"urn:mien:1\.0:model=(?P<model>\S*)"
+)
+"""What a mark says, as ``statement`` puts it into words."""
+
+PACKED = re.compile(
+    r'CreatorTool="mien (?P<version>[^"]*)".*?mien:consent="(?P<consents>[^"]*)"'
+    r'.*?mien:model="(?P<model>[^"]*)"',
+    re.DOTALL,
+)
+"""The same in ``xmp_packet``."""
+
 UNTOLD = (".ts", ".m2ts", ".mts")
 """Suffixes of files that hold no metadata: their mark is a file beside them, as a BMP's."""
+
+
+class Made(TypedDict):
+    """What a mark says."""
+
+    consents: list[str]
+    model: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +53,67 @@ class Mark:
     xmp: bytes
     """The same, as pictures say it."""
 
-    @staticmethod
-    def copy_beside(source: Path, output: Path) -> None:
-        """Let the mark beside ``output``, which is a copy, be that of ``source``, or none."""
-        if output.suffix.lower() not in UNTOLD:
-            return
-        theirs, ours = (path.with_name(f"{path.name}.xmp") for path in (source, output))
-        with explained_writing(ours):
-            if source.suffix.lower() in UNTOLD and theirs.is_file():
-                with whole_file(ours) as file:
-                    file.write(theirs.read_bytes())
-            else:
-                ours.unlink(missing_ok=True)
+    before: bytes | None = None
+    """The mark that the input has already, in it or beside it; None if mien did not make it."""
 
-    def beside(self, output: Path) -> Path | None:
+    tags_before: Mapping[str, str] = field(default_factory=dict)
+    """Metadata that say what the mark beside the input says; empty if there is none."""
+
+    def take_away(self, output: Path) -> None:
+        """Delete a mark beside ``output`` that is an earlier output's. Raises ClipUnwritable."""
+        path = self.beside(output)
+        if path is None:
+            return
+        with explained_writing(path):
+            if path.is_file() and OWN in path.read_bytes():
+                path.unlink()
+
+    @staticmethod
+    def beside(output: Path) -> Path | None:
         """Return the file for the mark of ``output`` if that holds none; None if it does."""
         if output.suffix.lower() not in UNTOLD:
             return None
         return output.with_name(f"{output.name}.xmp")
 
-    def write(self, path: Path) -> None:
-        """Write the mark into a file of its own. Raises ClipUnwritable."""
+    def write(self, path: Path, packet: bytes) -> None:
+        """Write a mark into a file of its own. Raises ClipUnwritable."""
         with explained_writing(path):
             if path.exists() and OWN not in path.read_bytes():
                 raise ClipUnwritable(
                     f"{path} is there, and not from mien; name another clip.", path=path
                 )
             with whole_file(path) as file:
-                file.write(self.xmp)
+                file.write(packet)
 
 
-def mark_for(metadata: Mapping[str, str], *, consents: tuple[str, ...], model: str) -> Mark:
+def mark_for(
+    source: Path, metadata: Mapping[str, str], *, consents: tuple[str, ...], model: str
+) -> Mark:
     """Return the mark of a clip made with ``model`` and the records ``consents``.
 
-    ``metadata`` are those of the input: its comment stays, before the mark.
+    ``source`` is the input, and ``metadata`` its own: its comment stays, before the mark.
     """
     ours = statement(consents=consents, model=model, version=__version__)
     key = next((key for key in metadata if key.lower() == "comment"), "comment")
     comment = metadata.get(key, "")
+    before, words = None, {}
+    if (made := MADE.search(comment)) is not None:
+        before = xmp_packet(**_made(made))
+    path = Mark.beside(source)
+    if path is not None:
+        with suppress(OSError):
+            beside = path.read_bytes()
+            if OWN in beside:
+                before = beside
+                if (made := PACKED.search(beside.decode(errors="replace"))) is not None:
+                    words = {key: statement(**_made(made))}
     if "urn:mien:" in comment:  # mien made the input: the new mark takes the place of its own
         comment = comment.partition(SYNTHETIC)[0]
     said = f"{comment.strip()}\n{ours}" if comment.strip() else ours
     packet = xmp_packet(consents=consents, model=model, version=__version__)
-    return Mark({key: said}, packet)
+    return Mark({key: said}, packet, before, words)
+
+
+def _made(found: re.Match[str]) -> Made:
+    consents = found["consents"].split(", ") if found["consents"] else []
+    return {"consents": consents, "model": found["model"], "version": found["version"]}

@@ -10,8 +10,14 @@ from mien.choice import is_number
 from mien.errors import InvalidOption
 from mien.media.clip import ClipInfo
 
-CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?|\.\d+)", re.ASCII)
-TIMES = "seconds from the beginning, as 75.5, 1:15.5 or 0:01:15.5"
+CLOCK = re.compile(r"(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,9}(?:\.\d{0,20})?|\.\d{1,20})", re.ASCII)
+"""As many digits as mean something: Python reads no number of thousands, and FFmpeg counts in 64
+bits."""
+
+LATEST = 10**9
+"""Seconds; some 30 years."""
+
+TIMES = "seconds from the beginning, as 75.5, 1:15.5 or 0:01:15.5, at most a billion"
 
 Time = Fraction | float | int | str
 
@@ -44,6 +50,8 @@ def span_of(info: ClipInfo, start: Time | None, end: Time | None) -> Span:
     begin, stop = parse_time("start", start), parse_time("end", end)
     if begin is not None and stop is not None and stop <= begin:
         raise InvalidOption("end", str(end), f"a time after the start, {start}")
+    if stop == 0:
+        raise InvalidOption("end", str(end), "a time after the beginning")
     starts = [t.start for t in info.tracks if t.kind in ("video", "audio") and t.start is not None]
     # sound that starts a little early, as encoders need it to, does not move the beginning
     origin = max(min(starts, default=Fraction(0)), Fraction(0))
@@ -72,7 +80,10 @@ def parse_time(option: str, time: Time | None) -> Fraction | None:
         parts = Fraction(seconds.rstrip(".") or 0), int(minutes), int(hours)
         if (":" in time and parts[0] >= 60) or (match[1] is not None and parts[1] >= 60):
             raise InvalidOption(option, time, TIMES)
-        return parts[0] + 60 * parts[1] + 3600 * parts[2]
-    if not is_number(time) or not 0 <= time < float("inf"):
+        total = parts[0] + 60 * parts[1] + 3600 * parts[2]
+        if total > LATEST:
+            raise InvalidOption(option, time, TIMES)
+        return total
+    if not is_number(time) or not 0 <= time <= LATEST:
         raise InvalidOption(option, time, TIMES)
     return Fraction(time).limit_denominator(1_000_000)

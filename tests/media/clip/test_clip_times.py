@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from drawn import number_of, numbered, read_back, rewrite, samples, tracks, write_clip
 
-from mien.errors import InvalidOption
+from mien.errors import ClipUnwritable, InvalidOption
 from mien.media.clip import Clip, copy_clip
 
 MS = Fraction(1, 1000)
@@ -176,3 +176,17 @@ def test_avi_has_one_rate_and_says_so(tmp_path):
     output, written = rewrite(path, suffix=".avi")
     assert len(read_back(output)[0]) == len(times)
     assert any("avi can tell" in note for note in written.notes)
+
+
+@pytest.mark.parametrize("sounds", [(), (("aac", 1, "eng"),)])
+def test_a_gap_that_avi_cannot_hold_is_said(tmp_path, sounds):
+    options = {"codec": "mjpeg", "name": "yuvj420p", "unit": MS, "rate": 25, "sounds": sounds}
+    path = write_clip(tmp_path / "gap.mkv", times=[*range(0, 400, 40), 10_000_000], **options)
+    for write in (rewrite, copied):
+        with pytest.raises(ClipUnwritable, match=r"AVI .* gap of \d{5} seconds .* \.mkv"):
+            write(path, suffix=".avi")
+    assert [each.name for each in tmp_path.iterdir()] == ["gap.mkv"]
+
+
+def copied(path, *, suffix):
+    return copy_clip(path.with_suffix(suffix), Clip(path))

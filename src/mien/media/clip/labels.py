@@ -45,6 +45,11 @@ def mux_options(info: ClipInfo, container: Container, path: Path) -> dict[str, s
     return {}
 
 
+def said(info: ClipInfo, tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata of a file with those of ``info``, and ``tags`` beside them."""
+    return {key: value for key, value in info.metadata.items() if key not in OWN_TAGS} | dict(tags)
+
+
 def label(
     output: OutputContainer,
     info: ClipInfo,
@@ -56,8 +61,7 @@ def label(
     origin: Fraction,
 ) -> None:
     """Write metadata, with ``tags`` beside them, and chapters, cut and moved as the tracks are."""
-    kept = {key: value for key, value in info.metadata.items() if key not in OWN_TAGS}
-    output.metadata.update(kept | dict(tags))
+    output.metadata.update(said(info, tags))
     chapters = []
     for number, chapter in enumerate(info.chapters):
         first = chapter.start if start is None else max(chapter.start, start)

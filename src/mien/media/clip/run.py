@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from av.video.stream import VideoStream
 from mien.media.clip.encoder import Clockwork, Decoding, new_context, set_up
 from mien.media.clip.encoding import SEGMENT
 from mien.media.clip.fitting import Fitter
-from mien.media.clip.labels import BITEXACT, label, track_tags
+from mien.media.clip.labels import BITEXACT, label, said, track_tags
 from mien.media.clip.look import Look
 from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.segments import Packet, Work
@@ -115,6 +116,14 @@ class Run:
         self._in_segment += 1
         if self._in_segment == SEGMENT:
             self._end_segment()
+
+    def say_instead(self, tags: Mapping[str, str]) -> bool:
+        """Put ``tags`` in the place of those in the settings, if the file is not begun yet."""
+        if self._work is None:
+            return False
+        self._output.metadata.clear()
+        self._output.metadata.update(said(self._order.clip.info, tags))
+        return True
 
     def finish(self) -> None:
         """Write what encoders hold back, finished segments, and the rest of the other tracks."""

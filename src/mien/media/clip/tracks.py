@@ -24,6 +24,9 @@ from mien.media.clip.settings import Sound
 from mien.media.clip.sound import Reencoder
 from mien.media.clip.subtitles import READ, rewritten
 
+MOST_MISSING = 60_000
+"""Empty frames that FFmpeg writes into an AVI at once."""
+
 MOST_REFUSED = 1000
 """Packets too damaged to be written, beyond which something else must be wrong."""
 
@@ -71,6 +74,9 @@ class Tracks:
         self.reports: list[TrackReport] = []
         self._lanes: dict[int, Lane] = {}
         self._covers: list[av.Packet[Any]] = []
+        self._filled: dict[int, int] = {}
+        """Frames in an AVI so far, empty ones too, by track."""
+
         self.pictures = 0
         """How many packets of pictures were copied."""
 
@@ -130,14 +136,33 @@ class Tracks:
 
         FFmpeg holds packets back to put them in order, so what it refuses is mostly not the packet
         that it was given, but one of another track that was waiting. Without other tracks, or if
-        it refuses too much, it is an error.
+        it refuses too much, it is an error. Raises ValueError for a gap that AVI cannot hold.
         """
+        if self._kind.name == "avi" and packet.stream.type == "video" and packet.dts is not None:
+            self._fill_gap(packet)
         try:
             self._output.mux(packet)
         except (av.error.InvalidDataError, av.error.ArgumentError):
             self.refused += 1
             if not self._lanes or self.refused > MOST_REFUSED:
                 raise
+
+    def _fill_gap(self, packet: av.Packet[Any]) -> None:
+        """Raise ValueError if too many frames are missing before ``packet``.
+
+        AVI has one frame rate: FFmpeg writes an empty frame for each that is missing, up to a
+        limit, and all that it says of more is "Invalid argument".
+        """
+        rate = 1 / packet.stream.time_base
+        count = round((packet.dts or 0) * packet.time_base * rate)
+        filled = self._filled.get(packet.stream.index, 0)
+        if filled and count - filled > MOST_MISSING:
+            gap = float((count - filled) / rate)
+            raise ValueError(
+                f"AVI has one frame rate and cannot hold the gap of {gap:.0f} seconds in the clip; "
+                "use another kind of file, such as .mkv"
+            )
+        self._filled[packet.stream.index] = max(count, filled) + 1 if filled else 1
 
     def release(self) -> None:
         """Close the input."""

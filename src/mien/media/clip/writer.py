@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -100,6 +100,16 @@ class ClipWriter:
         """Delete the finished segments in ``work``: nobody will take them up."""
         if self._work is not None:
             self._work.remove()
+
+    def say_instead(self, tags: Mapping[str, str]) -> bool:
+        """Put ``tags`` in the place of those in the settings; return whether it is not too late.
+
+        Without ``work`` it is after the first frame: a file's metadata are at its beginning.
+        """
+        if self._run is not None and not self._run.say_instead(tags):
+            return False
+        self.settings = replace(self.settings, tags=tags)
+        return True
 
     def write(self, frame: StoredFrame) -> None:
         """Write the next frame, which ends with it. Raises ClipUnwritable, DiskFull."""
