@@ -144,6 +144,7 @@ def _own_scale(
 def _recipe(pipeline: ClipPipeline, *, sdr: bool, fields: Fields) -> str:
     """Return all that decides what the swapped frames look like, beside the clip."""
     networks, cast = pipeline.pipeline, pipeline.cast
+    before = networks.make.occlusion
     engines = (
         networks.finder.detector.engine,
         networks.finder.landmarker.engine,
