@@ -7,9 +7,7 @@ a visit within the time given, loading and scoring included.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from mien.train import packs, state
 from mien.train.adults import adults
 from mien.train.bank import Bank
 from mien.train.faces import Watchers
+from mien.train.journal import Journal
 from mien.train.loop import Trainer
 from mien.train.recipe import Recipe, changed, read_recipe
 from mien.train.schedule import Visit
@@ -82,37 +81,6 @@ class Order:
     """Print first what the time of a step goes into."""
 
     device: str = "cuda"
-
-
-class Journal:
-    """Prints, and writes JSON lines. Only the first process of several says anything."""
-
-    def __init__(self, path: Path, rank: int) -> None:
-        self._began, self._rank, self._path = time.monotonic(), rank, path
-        path.parent.mkdir(parents=True, exist_ok=True)
-
-    def seconds(self) -> float:
-        """Return how long ago the visit began."""
-        return time.monotonic() - self._began
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        if not self._rank:
-            try:
-                print(f"[{self.seconds():6.1f}s] {text}", flush=True)
-            except BrokenPipeError:  # who listened has left; training goes on
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    def note(self, kind: str, values: dict[str, Any]) -> None:
-        """Print values and add them to the log."""
-        if self._rank:
-            return
-        shown = {k: round(v, 5) if isinstance(v, float) else v for k, v in values.items()}
-        self.say(f"{kind} " + " ".join(f"{k} {v}" for k, v in shown.items()))
-        with self._path.open("a") as file:
-            file.write(
-                json.dumps({"kind": kind, "seconds": round(self.seconds(), 1)} | shown) + "\n"
-            )
 
 
 def run(order: Order, recipe: Recipe) -> dict[str, float]:
