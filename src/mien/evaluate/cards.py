@@ -6,6 +6,7 @@ own. Judges only measure: no swap network may have been trained with one of them
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +17,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError, with_config
 
-from mien.errors import CardInvalid
+from mien.engines import Engine, OnnxEngine
+from mien.errors import CardInvalid, EngineError, InvalidOption
 from mien.models import PixelFormat, read_weights
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -140,3 +142,19 @@ def shipped(role: JudgeRole) -> list[tuple[JudgeCard, JudgeContract]]:
 def _checked(kind: Any, table: Any) -> Any:
     """Build a dataclass of a TOML table; every value must have the type of its field."""
     return TypeAdapter(kind).validate_json(json.dumps(table), strict=True)
+
+
+def bare(path: Path, option: str, threads: int | None) -> tuple[Engine, str]:
+    """Return the network in an ONNX file without a card, and the file's sha256.
+
+    Raises InvalidOption, which names ``option``.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidOption(option, str(path), f"a file that is there ({error.strerror})") from None
+    try:
+        engine = OnnxEngine(path.stem, lambda: content, threads=threads)
+    except EngineError as error:
+        raise InvalidOption(option, str(path), f"an ONNX network ({error})") from error
+    return engine, hashlib.sha256(content).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,16 @@ import torch
 from torch import Tensor
 
 from mien.engines import Engine, OnnxEngine
-from mien.errors import InvalidOption, ModelError
+from mien.errors import InvalidOption
 from mien.evaluate import topology
+from mien.evaluate.ages import AgeJudge
 from mien.evaluate.cards import (
     AttentionMeshContract,
     IdentityContract,
     JudgeCard,
     JudgeContract,
     PoseContract,
+    bare,
     read_judge_card,
     shipped,
 )
@@ -31,8 +32,6 @@ ARCFACE = PixelFormat(low=-1.0, high=1.0)
 ARCFACE_SIZE = 112
 """A bare ONNX file is taken for an embedder with ArcFace's crop and range of pixels."""
 
-AGE_PIXELS = PixelFormat(high=255.0, layout="NHWC")
-AGE_SIZE, AGE_REACH = 224, 2.4
 """The age network sees this many pixels, and so many eye distances to each side of the face's
 middle."""
 
@@ -122,24 +121,6 @@ class MeshJudge:
 
 
 @dataclass(frozen=True, slots=True)
-class AgeJudge:
-    """Estimates ages; the network's output is a distribution over years."""
-
-    engine: Engine
-
-    def __call__(self, frames: Sequence[Tensor], points: Tensor) -> Tensor:
-        """Return ages in years (K,) of faces with five ``points`` (K, 5, 2)."""
-        middle, distance = points.mean(dim=1), (points[:, 1] - points[:, 0]).norm(dim=1)
-        half = AGE_REACH * distance[:, None]
-        boxes = torch.cat([middle - half, middle + half], dim=1)
-        crops = cut_each(frames, _upright(boxes, AGE_SIZE, 1.0), AGE_SIZE)
-        (name,) = (port.name for port in self.engine.inputs)
-        outputs = self.engine({name: AGE_PIXELS.encode(crops)}).values()
-        years = next(one for one in outputs if one.shape[1:] == (100,))
-        return (years * torch.arange(100.0)).sum(dim=1) / years.sum(dim=1)
-
-
-@dataclass(frozen=True, slots=True)
 class Judges:
     """All judges of a run. The first of ``identity`` is the one by which pairs are ranked."""
 
@@ -172,7 +153,7 @@ class Judges:
                 tuple(cast("PoseContract", contract) for _, contract in poses),
             ),
             MeshJudge(_engine(mesh, threads), cast("AttentionMeshContract", mesh_contract)),
-            None if age is None else AgeJudge(_bare(age, "age", threads)[0]),
+            None if age is None else AgeJudge.read(age, threads=threads),
         )
 
     def account(self) -> list[dict[str, Any]]:
@@ -191,7 +172,7 @@ def _identity(path: Path, threads: int | None) -> IdentityJudge:
     if path.suffix.lower() == ".toml":
         card, contract = read_judge_card(path)
         return _carded(card, contract, threads)
-    engine, digest = _bare(path, "judge", threads)
+    engine, digest = bare(path, "judge", threads)
     shapes = [port.shape[1:] for port in engine.inputs]
     if shapes != [(3, ARCFACE_SIZE, ARCFACE_SIZE)]:
         allowed = f"an embedder of crops (3, {ARCFACE_SIZE}, {ARCFACE_SIZE}), or a card (.toml)"
@@ -214,19 +195,6 @@ def _carded(card: JudgeCard, contract: JudgeContract, threads: int | None) -> Id
 
 def _engine(card: JudgeCard, threads: int | None) -> Engine:
     return OnnxEngine(card.name, card.read, threads=threads)
-
-
-def _bare(path: Path, option: str, threads: int | None) -> tuple[Engine, str]:
-    """Return the network in an ONNX file without a card, and the file's sha256."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InvalidOption(option, str(path), f"a file that is there ({error.strerror})") from None
-    try:
-        engine = OnnxEngine(path.stem, lambda: content, threads=threads)
-    except ModelError as error:
-        raise InvalidOption(option, str(path), f"an ONNX network ({error})") from error
-    return engine, hashlib.sha256(content).hexdigest()
 
 
 def _upright(boxes: Tensor, size: int, margin: float) -> Tensor:

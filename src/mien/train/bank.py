@@ -121,8 +121,7 @@ class Bank:
         feature = watchers.feature
         self.feature = None if feature is None else embedded(pack.pixels, feature)
         # every so many pictures: the packs lie one after another
-        some = pack.pixels[:: max(1, len(pack) // AVERAGED)]
-        watchers.age.find_middle(some.float().div_(127.5).sub_(1))
+        watchers.age.find_middle(pack.pixels[:: max(1, len(pack) // AVERAGED)])
         self.look = embedded(pack.pixels, watchers.age)
 
     @property

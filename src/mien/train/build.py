@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.engines import OnnxEngine
-from mien.errors import EngineError, InvalidOption, MienError, NoFace
+from mien.errors import InvalidOption, MienError, NoFace
+from mien.evaluate.ages import AgeJudge
 from mien.geometry import apply, cut, fit_similarity, scales, template
 from mien.loader import Loader
 from mien.media import read_picture
@@ -26,12 +26,6 @@ from mien.train.packs import write_pack
 from mien.types import Crops
 
 TEMPLATE = "arcface_128"
-AGE_SIZE, AGE_REACH = 224, 2.4
-"""Side of the age network's crop, and its half in distances between the eyes."""
-
-YEARS = 100
-"""The age network returns as many chances, the first that of being no year old."""
-
 ADULT = 24.0
 """Faces estimated younger are left out: of children under 16 the network puts 92 % below this."""
 
@@ -91,7 +85,7 @@ class Builder:
     def __init__(self, demands: Demands, age: Path | None = None) -> None:
         """Load the networks. Raises InvalidOption if ``age`` is not an age network."""
         self.demands, self.tally = demands, Tally()
-        self._age = None if age is None else _age_network(age)
+        self._age = None if age is None else AgeJudge.read(age)
         loader = Loader(Catalogue(), provider="cpu", allow_fallback=False, threads=None)
         self._find: FaceFinder = loader.finder("yunet")
         self._embed = Embedder(*loader.load("sface", EmbedderContract))
@@ -201,42 +195,12 @@ class Builder:
     def age(self, pixels: Tensor, points: Tensor) -> float:
         """Return the estimated age in years of the face with these five points."""
         assert self._age is not None
-        # turned upright: of a face on its side or head the network says 35 years, whoever it is
-        matrix = fit_similarity(points, _age_points())[None]
-        crop = cut(pixels, matrix, AGE_SIZE).mul(255).permute(0, 2, 3, 1).contiguous()
-        outputs = self._age({self._age.inputs[0].name: crop})
-        chances = next(v for v in outputs.values() if v.shape[1:] == (YEARS,))[0]
-        return float((chances / chances.sum() * torch.arange(YEARS)).sum())
+        return float(self._age([pixels], points[None])[0])
 
     def _embedding(self, pixels: Tensor, points: Tensor) -> Tensor:
         contract = self._embed.contract
         matrix = fit_similarity(points, template(contract.template).at(contract.size))[None]
         return self._embed(Crops(cut(pixels, matrix, contract.size), matrix, contract.template))
-
-
-def _age_network(path: Path) -> OnnxEngine:
-    """Return the age network in an ONNX file."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InvalidOption("age", str(path), f"a file that is there ({error.strerror})") from None
-    try:
-        engine = OnnxEngine("age", lambda: content)
-    except EngineError as error:
-        raise InvalidOption("age", str(path), f"an ONNX network ({error})") from error
-    takes = [port.shape[1:] for port in engine.inputs]
-    gives = [port.shape[1:] for port in engine.outputs]
-    if takes != [(AGE_SIZE, AGE_SIZE, 3)] or (YEARS,) not in gives:
-        allowed = f"a network from pictures ({AGE_SIZE}, {AGE_SIZE}, 3) to {YEARS} chances"
-        raise InvalidOption("age", str(path), allowed)
-    return engine
-
-
-def _age_points() -> Tensor:
-    """Return where the age network's crop has the five points of an upright face."""
-    points = template(TEMPLATE).at(AGE_SIZE)
-    enlarged = AGE_SIZE / (2 * AGE_REACH) / float((points[1] - points[0]).norm())
-    return (points - points.mean(dim=0)) * enlarged + (AGE_SIZE - 1) / 2
 
 
 def _put(part: Path, out: Path) -> None:

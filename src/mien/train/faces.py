@@ -115,9 +115,10 @@ class Looker(Embedder):
         return chances @ torch.arange(float(chances.shape[1]), device=chances.device)
 
     @torch.no_grad()
-    def find_middle(self, crops: Tensor) -> None:
-        """Take the average of ``crops`` as what directions are counted from."""
-        self.middle = torch.cat([self.raw(part) for part in crops.split(64)]).mean(dim=0)
+    def find_middle(self, pixels: Tensor) -> None:
+        """Take the average of crops, uint8 (n, 3, S, S), as what directions are counted from."""
+        crops = (part.float().div_(127.5).sub_(1) for part in pixels.split(64))
+        self.middle = torch.cat([self.raw(part) for part in crops]).mean(dim=0)
 
 
 class Mesher(Watcher):
