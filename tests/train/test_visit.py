@@ -9,12 +9,13 @@ from mien.train import schedule, state
 from mien.train.bank import Bank, Pool, source_chances
 from mien.train.deliver import deliver
 from mien.train.faces import Watchers
+from mien.train.journal import Journal
 from mien.train.loop import Trainer
 from mien.train.packs import names, read_packs
 from mien.train.plot import plot, read_log
 from mien.train.recipe import Recipe, changed, from_table
 from mien.train.schedule import Visit
-from mien.train.visit import Order, run
+from mien.train.visit import Order, _Run, run
 
 CPU = torch.device("cpu")
 
@@ -124,6 +125,26 @@ def test_a_pupil_learns_from_a_larger_teacher(nets, data, recipe, watchers):
     for _ in range(30):
         last = trainer.learn(bank, 0.0)["teacher"]
     assert float(last) < 0.8 * float(first)
+
+
+def test_the_teacher_becomes_what_its_own_run_has_come_to(
+    nets, data, recipe, watchers, bank, tmp_path
+):
+    pupil = Trainer(recipe, watchers, CPU, teacher=Swapper(recipe.swapper).eval())
+    old, other = pupil.teacher, Trainer(replace(recipe, seed=1), watchers, CPU)
+    visit = Visit(0.0, 1.0, steps=1)
+    to_follow = order(data, nets, tmp_path, follow=tmp_path / "other")
+    here = _Run(to_follow, recipe, Journal(tmp_path / "log", 0), bank, pupil, None, visit, {})
+    before = [p.clone() for p in old.parameters()]
+    here.follow()  # nothing is there yet
+    assert all(map(torch.equal, before, old.parameters()))
+    state.save_compact(other, tmp_path / "other", {"progress": 0.5})
+    here.follow()
+    for made, wanted in zip(old.parameters(), other.average.parameters(), strict=True):
+        torch.testing.assert_close(made, wanted, rtol=1e-3, atol=1e-4)
+    (tmp_path / "other" / "state.0").write_bytes(b"of another state")
+    here.follow()
+    torch.testing.assert_close(made, wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_rare_tones_are_drawn_oftener_and_spectacles_seldom(monkeypatch, recipe):

@@ -33,6 +33,10 @@ def swap(
     teacher: Annotated[
         Path | None, typer.Option(help="Exported mien-256 (ONNX) whose pictures are to be matched.")
     ] = None,
+    follow: Annotated[
+        Path | None,
+        typer.Option(help="State that the teacher's own run writes; read at each checkpoint."),
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for a state to resume exactly.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0, help="Time for all of it.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps instead of minutes.")] = None,
@@ -71,6 +75,8 @@ def swap(
     for name, path in (("begin", begin), ("teacher", teacher)):
         if path is not None and not path.is_file():
             raise InvalidOption(name, str(path), "an ONNX file that 'mien train export' wrote")
+    if follow is not None and teacher is None:
+        raise OptionsConflict("follow", "teacher", "there is no teacher to renew")
     recipe = _recipe(config, change or ())
     _check_device(device)
     _make("out", out)
@@ -83,6 +89,7 @@ def swap(
         state=state,
         begin=begin,
         teacher=teacher,
+        follow=follow,
         keep=keep,
         minutes=minutes,
         steps=steps,

@@ -19,6 +19,9 @@ from mien.train.bank import Bank, Batch
 from mien.train.faces import Watchers, face_mask
 from mien.train.recipe import Recipe
 
+RUN = ("_swap", "_judge", "_sface", "_feature", "_look", "_mesh", "_steady", "_teach")
+"""Attributes of a trainer that run as they are, or compiled."""
+
 
 class Critics(nn.Module):
     """The discriminators: of the picture, of it at half its size, and of eyes and mouth."""
@@ -76,6 +79,8 @@ class Trainer:
         self._feature: Any = watchers.feature
         self._look: Any = watchers.age
         self._mesh: Any = watchers.mesh
+        self._steady: Any = self.average
+        self._teach: Any = self.teacher
 
     def compile(self, bank: Bank) -> None:
         """Compile the networks for this run's shapes, if the recipe says so.
@@ -85,7 +90,7 @@ class Trainer:
         mode = self.recipe.compile
         if not mode:
             return
-        for name in ("_swap", "_judge", "_sface", "_feature", "_look", "_mesh"):
+        for name in RUN:
             module = getattr(self, name)
             if module is not None:
                 setattr(self, name, torch.compile(module, dynamic=False, mode=mode))
@@ -127,18 +132,19 @@ class Trainer:
         batch = bank.draw(self.step, triplets=triplets)
         given, rows = batch.truth, slice(batch.same, batch.labelled)
         if batch.triplets:
-            swap = self._made(self.teacher or self.average, given[rows], batch.other)
+            model = self._steady if self._teach is None else self._teach
+            swap = self._made(model, given[rows], batch.other)
             swap = swap * batch.valid[rows] + given[rows] * (1 - batch.valid[rows])
             given = torch.cat([given[: batch.same], swap, given[batch.labelled :]])
         if self.teacher is None:
             return batch, given
         size = self.recipe.swapper.size
-        wanted = _shrunk(self._made(self.teacher, given, batch.source), size)
+        wanted = _shrunk(self._made(self._teach, given, batch.source), size)
         valid = (_shrunk(batch.valid, size) > 1 - 1e-3).float()
         batch = replace(batch, truth=_shrunk(batch.truth, size), valid=valid, wanted=wanted)
         return batch, _shrunk(given, size)
 
-    def _made(self, swapper: Swapper, targets: Tensor, sources: Tensor) -> Tensor:
+    def _made(self, swapper: Any, targets: Tensor, sources: Tensor) -> Tensor:
         with self._mixed():
             made: Tensor = swapper(_channels_last(targets), sources)
         return made.float()

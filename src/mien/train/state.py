@@ -44,7 +44,11 @@ def save_whole(trainer: Trainer, folder: Path, notes: dict[str, Any]) -> None:
 
 
 def save_compact(trainer: Trainer, folder: Path, notes: dict[str, Any]) -> int:
-    """Write the compact state in pieces and return its size in bytes."""
+    """Write the compact state in pieces and return its size in bytes.
+
+    The state before stays whole until all of this one is written; who reads between the renames
+    finds pieces that do not fit, and is told so.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     average = {name: value.half() for name, value in trainer.average.state_dict().items()}
     ahead = {
@@ -62,14 +66,17 @@ def save_compact(trainer: Trainer, folder: Path, notes: dict[str, Any]) -> int:
     )
     content = buffer.getvalue()
     pieces = [content[i : i + PIECE] for i in range(0, len(content), PIECE)]
-    for index, piece in enumerate(pieces):
-        (folder / f"{STEM}.{index}").write_bytes(piece)
     manifest = notes | {
         "step": trainer.step,
         "pieces": len(pieces),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    files = {f"{STEM}.{index}": piece for index, piece in enumerate(pieces)}
+    files[MANIFEST] = json.dumps(manifest, indent=1).encode()
+    for name, piece in files.items():
+        (folder / f"{name}.new").write_bytes(piece)
+    for name in files:
+        (folder / f"{name}.new").replace(folder / name)
     return len(content)
 
 

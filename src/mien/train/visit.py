@@ -65,6 +65,10 @@ class Order:
     teacher: Path | None = None
     """ONNX file of a delivered mien-256 that the network is to match."""
 
+    follow: Path | None = None
+    """Folder into which the teacher's own run writes its state: at each checkpoint the teacher
+    becomes what is there."""
+
     keep: Path | None = None
     """Folder on this machine for the whole state, from which the next visit resumes exactly."""
 
@@ -151,8 +155,22 @@ class _Run:
                     self._say(progress)
                 if time.monotonic() - saved > SAVE_EVERY and not over:
                     self.checkpoint(progress)
+                    self.follow()
                     saved = time.monotonic()
         return self.checkpoint(progress)
+
+    def follow(self) -> None:
+        """Let the teacher be what its own run has come to, if it writes where we are to look."""
+        teacher, folder = self.trainer.teacher, self.order.follow
+        if teacher is None or folder is None:
+            return
+        try:
+            weights, notes = state.averaged(folder)
+            teacher.load_state_dict(weights)
+        except (TrainingError, RuntimeError) as error:  # none yet, or being written just now
+            self.journal.say(f"the teacher stays as it is: {error}")
+            return
+        self.journal.say(f"the teacher is that of step {notes['step']}")
 
     def profile(self, progress: float) -> None:
         """Take some steps and print the operators that took most of their time."""
@@ -279,6 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--state", type=Path, help="folder of a compact state to begin from")
     add("--begin", type=Path, help="delivered network (ONNX) to go on from")
     add("--teacher", type=Path, help="delivered mien-256 (ONNX) to match")
+    add("--follow", type=Path, help="state that the teacher's own run writes: read again and again")
     add("--keep", type=Path, help="folder for the whole state, to go on exactly from")
     add("--config", type=Path, help="recipe (TOML)")
     add("--minutes", type=float, help="time for all of it")
