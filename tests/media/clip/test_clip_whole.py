@@ -1,6 +1,7 @@
 """Whole files or none: names, errors, interrupts, full disks, work taken up again (T6)."""
 
 import errno
+import gc
 import io
 import json
 import signal
@@ -84,6 +85,14 @@ def test_nothing_is_left_after_an_error_or_an_interrupt(tmp_path, clip, error, a
         write_all(ClipWriter(output, clip), clip.frames(), stop=after, error=error)
     assert output.read_bytes() == b"what was there before"
     assert {path.name for path in tmp_path.iterdir()} == {"in.mp4", "out.mp4"}
+
+
+def test_an_encoder_that_is_ended_early_prints_nothing(tmp_path, clip, capfd):
+    settings = ClipSettings(codec="av1", preset="12")
+    with pytest.raises(KeyboardInterrupt):
+        write_all(ClipWriter(tmp_path / "o.mp4", clip, settings=settings), clip.frames(), stop=2)
+    gc.collect()  # only then its encoder is closed
+    assert capfd.readouterr() == ("", "")
 
 
 def test_two_runs_do_not_write_one_file(tmp_path, clip):

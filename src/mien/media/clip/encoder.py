@@ -77,8 +77,9 @@ def set_up(
 ) -> VideoCodecContext:
     """Tell ``context``, which is not open yet, all that ``plan`` and ``shape`` say."""
     if plan.encoder.name == "libsvtav1":
-        # it writes its banner to the terminal unless told by the environment
-        os.environ.setdefault("SVT_LOG", "1")
+        # it writes its banner to the terminal unless told by the environment, and with 1 still
+        # that it was ended early, as an error
+        os.environ.setdefault("SVT_LOG", "0")
     for name, value in attributes(pixel_format, shape, clockwork).items():
         setattr(context, name, value)
     context.options = {**plan.options, **siting_option(shape.siting)}
