@@ -24,7 +24,7 @@ from mien.media.clip.look import Look
 from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.segments import Packet, Work
 from mien.media.clip.stored import StoredFrame
-from mien.media.clip.tracks import Tracks
+from mien.media.clip.tracks import Tracks, check_gap
 from mien.media.clip.trying import forget
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -93,6 +93,7 @@ class Run:
         if work is not None and work.segments:
             self.frames = work.frames
             self._begin = Fraction(work.segments[0].first)
+            self._last_count = self._clock.count(Fraction(work.segments[-1].last))
             self._shown = (None, Fraction(0), Fraction(work.segments[-1].end))
 
     def __enter__(self) -> Run:
@@ -107,6 +108,9 @@ class Run:
     def write(self, frame: StoredFrame) -> None:
         """Encode the next frame, and put what is ready into the file or a segment."""
         count = self._clock.count(frame.time)
+        if self._order.container.name == "avi" and self._last_count is not None:
+            # segments are not written into the file before all are there
+            check_gap(count - self._last_count - 1, self._clock.rate)
         self._rounded |= ((frame.time - self._clock.origin) * self._ticks()).denominator != 1
         if self._last_count is not None and count <= self._last_count:
             count = self._last_count + 1  # two frames within one unit of the output
