@@ -345,19 +345,25 @@ def test_pieces_go_together_at_the_same_places(tmp_path, hardware, short_segment
 
 def test_pieces_of_another_encoder_are_made_again(tmp_path, hardware, short_segments):
     hardware()
-    path = write_clip(tmp_path / "a.mp4", frames=20, draw=noisy, size=SIZE)
-    clip, work = Clip(path), tmp_path / "w"
-    settings = ClipSettings(encoder="nvenc")
-    with pytest.raises(KeyboardInterrupt):
-        take_up(resuming(tmp_path / "o.mp4", clip, settings, work), stop=11)
-    manifest = json.loads((work / "manifest.json").read_text())
-    assert manifest["recipe"]["encoders"] == ["libx264"]
-    hardware(replace(stand_in(), name="libx265"))  # what was there yesterday is not today
-    writer = resuming(tmp_path / "o.mp4", clip, settings, work)
-    with pytest.raises(KeyboardInterrupt):
-        take_up(writer, stop=11)
-    manifest = json.loads((work / "manifest.json").read_text())
-    assert manifest["recipe"]["encoders"] == ["libx264"]
+    clip = Clip(write_clip(tmp_path / "a.mp4", frames=20, draw=noisy, size=SIZE))
+    work, output = tmp_path / "w", tmp_path / "o.mp4"
+
+    def begun(encoder):
+        with pytest.raises(KeyboardInterrupt):
+            take_up(resuming(output, clip, NVENC, work), stop=11)
+        manifest = json.loads((work / "manifest.json").read_text())
+        assert manifest["recipe"]["encoders"] == [encoder]
+        assert len(manifest["segments"]) == 1
+        return (work / "segment-000000").read_bytes()
+
+    piece = begun(["nvenc", "libx264"])
+    hardware(replace(stand_in(), codec="vp9"))  # what was there yesterday is not today
+    assert begun(["", "libx264"]) != piece
+    writer = resuming(output, clip, NVENC, work)
+    assert take_up(writer) == 8
+    assert "libx264 does" in writer.result.notes[0]
+    with av.open(str(output)) as file:
+        assert file.streams.video[0].codec_context.has_b_frames  # as software makes them
 
 
 class Lost:

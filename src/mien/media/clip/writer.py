@@ -177,8 +177,9 @@ class ClipWriter:
         # frames come in either look. Hardware that is there today may not be tomorrow, and pieces
         # of two encoders do not go together
         looks = [look] if look.tones.plain else [look, look.in_sdr]
+        encoders = [self._plan_for(each).encoder for each in looks]
         return {
-            "encoders": [self._plan_for(each).encoder.name for each in looks],
+            "encoders": [(encoder.family, encoder.name) for encoder in encoders],
             "input": digest_of(self.clip.path),
             "settings": settings,
             "container": self.container.name,
