@@ -8,6 +8,7 @@ the hardware where something is to be written.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 from fractions import Fraction
@@ -186,6 +187,18 @@ def test_ten_bits_reach_the_encoder(tmp_path, hardware):
     assert Clip(output).info.pixel_format == "yuv420p10le"
 
 
+@pytest.mark.parametrize("name", ["yuv420p", "yuv420p10le"])
+def test_av1_goes_the_same_way(tmp_path, hardware, name):
+    formats = {"yuv420p": "yuv420p", "yuv420p10le": "yuv420p10le"}
+    encoder = stand_in("libsvtav1", "av1", formats, **{"svtav1-params": "pred-struct=1"})
+    hardware(replace(encoder, degrees=("11",) * 7))
+    path = write_clip(tmp_path / "a.mp4", codec="libsvtav1", name=name, options={"preset": "11"})
+    output, written = rewrite(path, settings=NVENC)
+    assert written.notes == ("Pictures are encoded by libsvtav1.",)
+    assert Clip(output).info.pixel_format == name
+    assert read_back(output)[1] == read_back(path)[1]
+
+
 @pytest.mark.parametrize(
     ("planar", "own", "colour_range"), [("yuv420p", "nv12", 2), ("yuv420p10le", "p010le", 1)]
 )
@@ -267,7 +280,10 @@ def test_a_trial_sees_pictures_that_come_out_as_others(tmp_path, hardware):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("import time\ntime.sleep(60)", "no answer within 1 s"),
+        (
+            "import os, time\nopen('PID', 'w').write(str(os.getpid()))\ntime.sleep(60)",
+            "no answer within 1 s",
+        ),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGABRT)", "ended with -"),
         ("print('a driver says hello')", "came to nothing"),
         ("import sys\nsys.exit(7)", "ended with 7"),
@@ -276,13 +292,17 @@ def test_a_trial_sees_pictures_that_come_out_as_others(tmp_path, hardware):
 )
 def test_a_driver_that_hangs_or_crashes_harms_nothing(tmp_path, hardware, program, text, why):
     hardware()
-    program(text)
+    told = tmp_path / "pid"
+    program(text.replace("PID", str(told)))
     path = write_clip(tmp_path / "a.mp4", frames=3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trying, "PATIENCE", 1.0)
         (note,) = rewrite(path, settings=NVENC)[1].notes
     assert why in note
     assert note.endswith("; libx264 does.")
+    if told.exists():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(told.read_text()), 0)
 
 
 def test_without_a_python_to_run_software_encodes(tmp_path, hardware, monkeypatch):
@@ -304,16 +324,22 @@ def test_it_is_tried_once_and_before_anything_is_decoded(tmp_path, hardware, pro
     assert "(nvenc: no)" in writer.result.notes[0]
 
 
-def test_auto_takes_the_first_family_that_works(tmp_path, hardware, program, monkeypatch):
+def test_auto_takes_the_first_family_that_works(tmp_path, hardware, monkeypatch):
     hardware()
-    program("import json, sys\nprint(json.dumps('busy' if 'x264' in sys.stdin.read() else ''))")
-    monkeypatch.setattr(families, "ORDER", ("videotoolbox", "nvenc", "qsv"))
-    twin = stand_in("libx264rgb", "h264", {"yuv420p": "yuv420p"})
-    monkeypatch.setattr(families, "FAMILIES", {**families.FAMILIES, "qsv": (twin,)})
-    monkeypatch.setattr(trying, "in_build", lambda name: "videotoolbox" not in name)
+    monkeypatch.setattr(families, "ORDER", ("videotoolbox", "qsv", "nvenc", "amf"))
+    monkeypatch.setattr(families, "FAMILIES", {
+        "videotoolbox": (replace(stand_in(), name="h264_nothing"),),
+        "qsv": (stand_in(bf="2"),),
+        "nvenc": (stand_in(),),
+        "amf": (stand_in("libx264rgb", formats={"yuv420p": "bgr0"}),),
+    })  # fmt: skip
     path = write_clip(tmp_path / "a.mp4", frames=3)
     (note,) = rewrite(path, settings=ClipSettings(encoder="auto"))[1].notes
-    assert note.startswith("No hardware can encode the pictures (nvenc: busy; qsv: busy)")
+    assert note == "Pictures are encoded by libx264."
+    (note,) = rewrite(path, settings=ClipSettings(encoder="qsv"))[1].notes
+    assert note.startswith("No hardware can encode the pictures (qsv: frames do not come out")
+    (note,) = rewrite(path, settings=ClipSettings(encoder="videotoolbox"))[1].notes
+    assert "(videotoolbox: not in this build)" in note
 
 
 @pytest.fixture
