@@ -102,6 +102,30 @@ def test_gaze_sees_irises_move_and_not_their_colour():
     ahead = eyes(0.0, -0.8)
     assert float(losses.gaze(eyes(0.0, -0.3), ahead, mesh)) < 0.02
     assert float(losses.gaze(eyes(0.08, -0.8), ahead, mesh)) > 0.4
+    blue = eyes(0.0, torch.tensor([-0.8, -0.8, 0.2])[:, None])
+    assert float(losses.irises(ahead, ahead, mesh)) == 0
+    assert 0.05 < float(losses.irises(blue, ahead, mesh)) < 0.5
+    elsewhere = ahead.clone()
+    elsewhere[:, :, 70:] = -1
+    assert float(losses.irises(elsewhere, ahead, mesh)) == 0
+
+
+def test_rims_cost_what_they_add_and_can_be_learned_away():
+    smooth = torch.linspace(-0.2, 0.4, 128).expand(1, 3, 128, 128).clone()
+    smooth += torch.sin(torch.arange(128.0) / 3)[:, None] * 0.02
+    wearing = smooth.clone()
+    for x in (45, 83):  # two rings and a bridge
+        at = torch.stack(torch.meshgrid(torch.arange(128.0), torch.arange(128.0), indexing="ij"))
+        ring = (at - torch.tensor([58.0, x])[:, None, None]).norm(dim=0)
+        wearing[:, :, (ring > 13) & (ring < 15)] = -0.9
+    wearing[:, :, 55:57, 58:70] = -0.9
+    assert float(losses.rims(smooth, smooth)) == float(losses.rims(wearing, wearing)) == 0
+    assert float(losses.rims(smooth, wearing)) == 0
+    assert float(losses.rims(wearing, smooth)) > 2
+    made = wearing.clone().requires_grad_()
+    before = losses.rims(made, smooth)
+    downhill = -torch.autograd.grad(before, made)[0].sign()
+    assert float(losses.rims(wearing + 0.02 * downhill, smooth)) < float(before.detach())
 
 
 def test_windows_lie_about_eyes_and_mouth():

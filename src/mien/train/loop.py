@@ -168,6 +168,8 @@ class Trainer:
             wanted = self._mesh(truth)
         terms["mesh"] = weights.mesh * losses.mesh_shape(mesh, wanted)
         terms["gaze"] = weights.gaze * losses.gaze(out, truth, wanted)
+        terms["irises"] = weights.irises * losses.irises(out, truth, wanted)
+        terms["rims"] = weights.rims * losses.rims(out, truth)
         rows = slice(0, batch.labelled)
         terms["reconstruction"] = weights.reconstruction * losses.reconstruction(
             out[rows], truth[rows], valid[rows], batch.detail[rows], self.emphasis
