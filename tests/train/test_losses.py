@@ -1,8 +1,9 @@
 import pytest
 import torch
 
+from mien.stages.mask import face_mask as pasted_with
 from mien.train import losses
-from mien.train.faces import LEFT_EYE, OVAL, face_mask
+from mien.train.faces import LEFT_EYE, OVAL, face_mask, shown
 from mien.train.geometry import box, composed, distance_inside, looked, places, real, views
 
 ONES = torch.ones(2)
@@ -189,3 +190,14 @@ def test_the_face_mask_is_inside_the_oval():
     assert mask[0, 0] == 0
     assert float(mask.mean()) == pytest.approx(torch.pi * 0.25 / 4, rel=0.05)
     assert len(set(LEFT_EYE)) == 16
+
+
+def test_what_is_shown_is_what_is_pasted():
+    mesh = torch.zeros(2, 468, 2)
+    angle = torch.arange(36) * (2 * torch.pi / 36) - torch.pi / 2
+    mesh[:, OVAL] = torch.stack([angle.cos() * 0.6, angle.sin() * 0.75], dim=1)
+    mesh[1] *= 0.6
+    mask = shown(mesh, 256)
+    pasted = pasted_with((mesh + 1) * 128 - 0.5, 256)[:, None]
+    assert float((mask - pasted).abs().max()) < 0.06
+    assert float((mask - pasted).mean().abs()) < 0.005
