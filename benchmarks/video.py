@@ -1,7 +1,7 @@
 """Measure clips from file to file beside the bare sum of their parts, and that memory is flat.
 
     python benchmarks/video.py [--size 640x360] [--seconds 4] [--rounds 3] [--threads 2]
-    python benchmarks/video.py --memory [--size 1920x1080] [--short 10] [--long 600]
+    python benchmarks/video.py --memory [--size 1920x1080] [--short 10] [--long 600] [--model NAME]
 
 Speed: the same clip of a moving portrait is swapped from file to file and, in turn, its parts are
 run alone, one after the other: decoding with PyAV, the four networks in plain ONNX Runtime as often
@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2, help="frames made at once")
+    parser.add_argument("--model", default="mien-256")
     parser.add_argument("--memory", action="store_true", help="measure memory instead of speed")
     parser.add_argument("--short", type=float, default=10)
     parser.add_argument("--long", type=float, default=600)
@@ -59,12 +60,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.peak_of:
-            print(json.dumps(peak(Path(options.peak_of[0]), folder, options.threads)))
+            clip = Path(options.peak_of[0])
+            print(json.dumps(peak(clip, folder, options.threads, options.model)))
         elif options.memory:
-            memory(folder, (width, height), (options.short, options.long), options.threads)
+            memory(folder, (width, height), (options.short, options.long), options)
         else:
             clip = film(folder / "in.mp4", (width, height), options.seconds)
-            speed(clip, folder, options.rounds, options.threads)
+            speed(clip, folder, options.rounds, options.threads, options.model)
 
 
 def film(path: Path, size: tuple[int, int], seconds: float) -> Path:
@@ -84,7 +86,7 @@ def film(path: Path, size: tuple[int, int], seconds: float) -> Path:
         for frame in play([ben], times(LOOP, RATE), size=(height, width))
     ]
     with av.open(str(path), "w") as output:
-        stream = output.add_stream("libx264", rate=RATE)
+        stream = output.add_stream("libx264", rate=RATE, options={"preset": "ultrafast"})
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         for number in range(round(seconds * RATE)):
             frame = loop[number % len(loop)]
@@ -94,8 +96,8 @@ def film(path: Path, size: tuple[int, int], seconds: float) -> Path:
     return path
 
 
-def ready() -> tuple[mien.Swapper, mien.Cast]:
-    swapper = mien.Swapper()
+def ready(model: str) -> tuple[mien.Swapper, mien.Cast]:
+    swapper = mien.Swapper(model=model)
     dev = swapper.identity(PORTRAITS / "dev.jpg", consent=CONSENT)
     return swapper, swapper.cast(dev)
 
@@ -130,8 +132,8 @@ def timed(action: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def speed(clip: Path, folder: Path, rounds: int, threads: int) -> None:
-    swapper, cast = ready()
+def speed(clip: Path, folder: Path, rounds: int, threads: int, model: str) -> None:
+    swapper, cast = ready(model)
     out = folder / "out.mp4"
 
     def swap() -> VideoReport:
@@ -188,21 +190,24 @@ def speed(clip: Path, folder: Path, rounds: int, threads: int) -> None:
 # Memory
 
 
-def peak(clip: Path, folder: Path, threads: int) -> dict[str, Any]:
+def peak(clip: Path, folder: Path, threads: int, model: str) -> dict[str, Any]:
     """Return the peak memory of this process, in MB, after it swapped ``clip``."""
     one_heap()
-    swapper, cast = ready()
+    swapper, cast = ready(model)
     report = swapper.swap_video(clip, cast, output=folder / "out.mp4", threads=threads)
     unit = 1e3 if sys.platform == "linux" else 1e6
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
     return {"frames": report.frames, "seconds": report.seconds, "peak": peak}
 
 
-def memory(folder: Path, size: tuple[int, int], seconds: tuple[float, float], threads: int) -> None:
+def memory(
+    folder: Path, size: tuple[int, int], seconds: tuple[float, float], options: argparse.Namespace
+) -> None:
     peaks = []
     for length in seconds:
         clip = film(folder / f"{length:g}.mp4", size, length)
-        command = [sys.executable, __file__, "--peak-of", str(clip), "-", "--threads", str(threads)]
+        command = [sys.executable, __file__, "--peak-of", str(clip), "-"]
+        command += ["--threads", str(options.threads), "--model", options.model]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         row = json.loads(done.stdout.splitlines()[-1])
         peaks.append(row["peak"])

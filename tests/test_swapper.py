@@ -180,6 +180,23 @@ def test_two_swappers_with_different_settings_side_by_side(swapper, load, dev):
     assert not np.array_equal(alone[0], alone[1])
 
 
+def test_the_small_network_brings_the_same_person(swapper, load, dev):
+    lite = mien.Swapper(model="mien-lite")
+    results = [which.swap(load("ben"), dev) for which in (swapper, lite)]
+    assert results[1].providers["mien-lite"] == "cpu"
+    source, *swapped = (
+        swapper.identity(picture, consent=CONSENT).embedding
+        for picture in (load("dev"), *(result.pixels for result in results))
+    )
+    before = swapper.identity(load("ben"), consent=CONSENT).embedding
+    likeness = [float((source * each).sum()) for each in (*swapped, before)]
+    assert min(likeness[:2]) > likeness[2] + 0.15
+    untouched = (results[0].pixels == load("ben")).all(axis=2) & ~(
+        results[1].pixels == load("ben")
+    ).all(axis=2)
+    assert untouched.mean() < 0.01
+
+
 def test_a_damaged_file_of_weights_is_found_before_it_runs(tmp_path):
     shipped = mien.Catalogue().card("mien-256")
     card = shipped.file.with_suffix(".toml").read_text()
