@@ -54,8 +54,8 @@ def test_frames_without_a_face_are_as_they_were(swapper, dev, clips, tmp_path):
         for one, other in zip(before, after, strict=True)
     ]
     assert all(same[:8])
-    # the first and the last of a face that fades may round to nothing
-    assert report.swapped - 2 <= same.count(False) <= report.swapped
+    # a face that fades lies behind what is there now: where it is gone nothing is changed
+    assert 8 <= same.count(False) <= report.swapped
     assert 8 <= report.swapped <= 16
 
 
