@@ -59,11 +59,6 @@ class VideoJob:
 
     threads: int = 2
 
-    @property
-    def work(self) -> Path:
-        """The folder for finished segments."""
-        return work_folder(self.output)
-
 
 def work_folder(output: Path) -> Path:
     """Return the folder in which finished segments of ``output`` are kept."""
