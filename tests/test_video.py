@@ -261,6 +261,43 @@ def test_what_is_encoded_for_nobody_has_no_mark(swapper, dev, clips, tmp_path, r
     assert files(tmp_path) == ["out.mkv"]
 
 
+def test_encoding_a_second_time_is_told_too(swapper, dev, clips, tmp_path):
+    states = []
+    swapper.swap_video(
+        *(clips["nobody"], dev),
+        output=tmp_path / "out.mkv",
+        settings=EXACT,
+        progress=states.append,
+    )
+    assert [(state.frames, state.again) for state in states] == [
+        (number, again) for again in (False, True) for number in range(1, 13)
+    ]
+    assert states[12].share < 0.1 < 0.9 < states[-1].share
+    assert set(states[-1].shares) == {"decode", "find", "make", "encode"}
+    assert states[-1].shares["encode"] > 0
+    assert str(states[-1]).startswith("again, ")
+    assert not str(states[0]).startswith("again, ")
+
+
+@pytest.mark.parametrize("number", [3, 15])
+def test_an_interrupt_of_either_run_leaves_nothing(swapper, dev, clips, tmp_path, number):
+    states = []
+
+    def progress(state):
+        states.append(state)
+        if len(states) == number:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        swapper.swap_video(
+            *(clips["nobody"], dev),
+            output=tmp_path / "out.mkv",
+            settings=EXACT,
+            progress=progress,
+        )
+    assert files(tmp_path) == []
+
+
 def test_nor_has_a_stream_a_mark_beside_it(swapper, dev, clips, tmp_path):
     swapper.swap_video(clips["one"], dev, output=tmp_path / "out.ts", end=0.2)
     hevc = ClipSettings(codec="hevc")

@@ -154,7 +154,7 @@ def test_all_options_at_once(swap, clips, here):
         *(clips["long"], "-o", "out.mp4", "--from", "0:00.2", "--to", "0.6", "--codec", "hevc"),
         *("--quality", "70", "--preset", "ultrafast", "--on-bad-frame", "hold", "--no-smooth"),
         *("--sdr", "--resume", "--preview", "strip.png", "--decoder", "auto", "--faces", "all"),
-        "--json",
+        *("--encoder", "auto", "--json"),
     )
     assert (code, errors) == (0, "")
     report = json.loads(printed)
@@ -163,6 +163,7 @@ def test_all_options_at_once(swap, clips, here):
     assert report["ranges"][0]["start"] == 0.2
     assert report["ranges"][0]["faces"][0]["role"] == 0
     assert any("lossless" in n or "hevc" in n for n in report["written"]["notes"])
+    assert any("encode" in note for note in report["written"]["notes"])
     assert names(here) == ["out.mp4", "strip.png"]
 
 
@@ -202,6 +203,7 @@ def test_a_dry_run_says_what_would_be_written(swap, clips, here):
         (("--no-smooth",), "no-smooth"),
         (("--sdr",), "sdr"),
         (("--decoder", "auto"), "decoder"),
+        (("--encoder", "auto"), "encoder"),
         (("--resume",), "resume"),
         (("--preview", "p.png"), "preview"),
     ],

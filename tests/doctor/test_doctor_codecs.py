@@ -7,8 +7,9 @@ from types import ModuleType
 
 from PIL import features
 
-from mien.doctor.codecs import look_at_codecs
+from mien.doctor.codecs import HardwareEncoders, look_at_codecs
 from mien.media import FORMATS
+from mien.media.clip import offload, trying
 
 
 def test_pillow_s_kinds_are_read_and_mien_s_written(monkeypatch):
@@ -38,3 +39,27 @@ def test_video_needs_pyav(monkeypatch):
     assert (look_at_codecs().ffmpeg, look_at_codecs().remedy) == ("8.1.2", None)
     monkeypatch.setitem(sys.modules, "av", None)
     assert (look_at_codecs().ffmpeg, look_at_codecs().remedy) == (None, "pip install av")
+
+
+def test_hardware_encoders_are_tried():
+    """None is here, most probably: what is told is what the driver says, or that it works."""
+    found = {each.family: each for each in look_at_codecs().encoders}
+    for family in offload.families.ORDER:
+        names = [hard.name for hard in offload.families.FAMILIES[family]]
+        assert (family in found) == any(map(trying.in_build, names))
+    assert all(each.codecs or each.why for each in found.values())
+
+
+def test_what_a_family_encodes_is_told(monkeypatch):
+    wrong = {"nvenc": {"av1": "Codec not supported"}, "qsv": {"h264": "no device"}, "amf": {}}
+
+    def trials(family):
+        for codec in ("h264", "hevc", "av1") if family in wrong else ():
+            yield codec, wrong[family].get(codec, "")
+
+    monkeypatch.setattr(offload, "trials", trials)
+    assert look_at_codecs().encoders == (
+        HardwareEncoders("nvenc", ("h264", "hevc"), "av1: Codec not supported"),
+        HardwareEncoders("qsv", (), "no device"),
+        HardwareEncoders("amf", ("h264", "hevc", "av1")),
+    )

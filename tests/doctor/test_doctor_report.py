@@ -10,7 +10,7 @@ from facts import H200, NO_CUDA, machine, network
 
 from mien.doctor import Report
 from mien.doctor.cameras import Camera, Cameras
-from mien.doctor.codecs import Codec, Codecs
+from mien.doctor.codecs import Codec, Codecs, HardwareEncoders
 from mien.doctor.findings import Finding
 from mien.doctor.networks import PassedOver
 from mien.doctor.privacy import without_names
@@ -26,7 +26,15 @@ FULL = Report(
         network("yunet", "cuda", (PassedOver("tensorrt", "It is slow.", "Try it."),)),
         network("mien-256", None, (NO_CUDA,), fault="damaged", remedy="replace"),
     ),
-    codecs=Codecs((Codec("JPEG", True, True), Codec("HEIC", False, False, "pip heic")), "8.1"),
+    codecs=Codecs(
+        (Codec("JPEG", True, True), Codec("HEIC", False, False, "pip heic")),
+        "8.1",
+        encoders=(
+            HardwareEncoders("nvenc", ("h264", "hevc"), "av1: too old"),
+            HardwareEncoders("qsv", (), "no device"),
+            HardwareEncoders("amf", ("h264",)),
+        ),
+    ),
     speed=Speed((NetworkSpeed("yunet", "cuda", 4.5), NetworkSpeed("s", "cpu", None)), 143.2, 7.0),
 )
 IN_OTHER_WORDS = {143_771 << 20: "150.8 GB", 34 * 10**9: "34.0 GB", 50 * 10**9: "50.0 GB"}
@@ -61,6 +69,9 @@ def test_every_fact_of_the_data_is_in_the_text():
         "  JPEG   read, write",
         "  HEIC   cannot be read",
         "         pip heic",
+        "  nvenc  encodes h264, hevc (av1: too old)",
+        "  qsv    does not encode (no device)",
+        "  amf    encodes h264",
         "  error  A is wrong.",
         "         Do B.",
     ):

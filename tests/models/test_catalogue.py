@@ -30,7 +30,7 @@ from mien.models import ROLES
 from mien.stages.align import align
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["retinaface", "yunet", "facemesh", "sface", "mien-256", "mien-occlusion"]
+NAMES = ["retinaface", "yunet", "facemesh", "sface", "mien-256", "mien-lite", "mien-occlusion"]
 WEIGHTS = b"not a network, and nobody should find out"
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from mien.nets.count import macs, parameters
-from mien.nets.export import export, quantise, store_as_int8, to_onnx
+from mien.nets.export import export, to_onnx
 from mien.nets.restore import restored
 from mien.nets.swapper import LITE, MIEN_256, Swapper, SwapperShape, start_as_nearest
 
@@ -107,19 +107,3 @@ def test_a_network_of_another_shape_is_refused(tiny, tmp_path):
         restored(tmp_path / "net.onnx", replace(tiny.shape, style=tiny.shape.style + 2))
     with pytest.raises(ValueError, match="lacks weights"):
         restored(tmp_path / "net.onnx", replace(tiny.shape, middle=tiny.shape.middle + 1))
-
-
-def test_weights_stored_as_int8_take_a_quarter(tiny):
-    model = to_onnx(Swapper(SwapperShape(size=32, widths=(16, 32, 64), middle=1, blocks=(1, 1))))
-    before = len(model.SerializeToString())
-    assert store_as_int8(model) > 5
-    content = model.SerializeToString()
-    assert len(content) < 0.4 * before
-    ort.InferenceSession(content, providers=["CPUExecutionProvider"])
-
-
-def test_quantised_weights_are_nearest():
-    weight = np.array([[1.0, -0.5, 0.0], [127.0, 1.4, -126.6]], dtype=np.float32)
-    values, scale = quantise(weight, 0)
-    np.testing.assert_array_equal(values, [[127, -64, 0], [127, 1, -127]])
-    np.testing.assert_allclose(scale, [[1 / 127], [1.0]], rtol=1e-6)

@@ -1,8 +1,9 @@
 import pytest
 import torch
 
+from mien.stages.mask import face_mask as pasted_with
 from mien.train import losses
-from mien.train.faces import LEFT_EYE, OVAL, face_mask
+from mien.train.faces import LEFT_EYE, OVAL, face_mask, shown
 from mien.train.geometry import box, composed, distance_inside, looked, places, real, views
 
 ONES = torch.ones(2)
@@ -102,6 +103,30 @@ def test_gaze_sees_irises_move_and_not_their_colour():
     ahead = eyes(0.0, -0.8)
     assert float(losses.gaze(eyes(0.0, -0.3), ahead, mesh)) < 0.02
     assert float(losses.gaze(eyes(0.08, -0.8), ahead, mesh)) > 0.4
+    blue = eyes(0.0, torch.tensor([-0.8, -0.8, 0.2])[:, None])
+    assert float(losses.irises(ahead, ahead, mesh)) == 0
+    assert 0.05 < float(losses.irises(blue, ahead, mesh)) < 0.5
+    elsewhere = ahead.clone()
+    elsewhere[:, :, 70:] = -1
+    assert float(losses.irises(elsewhere, ahead, mesh)) == 0
+
+
+def test_rims_cost_what_they_add_and_can_be_learned_away():
+    smooth = torch.linspace(-0.2, 0.4, 128).expand(1, 3, 128, 128).clone()
+    smooth += torch.sin(torch.arange(128.0) / 3)[:, None] * 0.02
+    wearing = smooth.clone()
+    for x in (45, 83):  # two rings and a bridge
+        at = torch.stack(torch.meshgrid(torch.arange(128.0), torch.arange(128.0), indexing="ij"))
+        ring = (at - torch.tensor([58.0, x])[:, None, None]).norm(dim=0)
+        wearing[:, :, (ring > 13) & (ring < 15)] = -0.9
+    wearing[:, :, 55:57, 58:70] = -0.9
+    assert float(losses.rims(smooth, smooth)) == float(losses.rims(wearing, wearing)) == 0
+    assert float(losses.rims(smooth, wearing)) == 0
+    assert float(losses.rims(wearing, smooth)) > 2
+    made = wearing.clone().requires_grad_()
+    before = losses.rims(made, smooth)
+    downhill = -torch.autograd.grad(before, made)[0].sign()
+    assert float(losses.rims(wearing + 0.02 * downhill, smooth)) < float(before.detach())
 
 
 def test_windows_lie_about_eyes_and_mouth():
@@ -165,3 +190,14 @@ def test_the_face_mask_is_inside_the_oval():
     assert mask[0, 0] == 0
     assert float(mask.mean()) == pytest.approx(torch.pi * 0.25 / 4, rel=0.05)
     assert len(set(LEFT_EYE)) == 16
+
+
+def test_what_is_shown_is_what_is_pasted():
+    mesh = torch.zeros(2, 468, 2)
+    angle = torch.arange(36) * (2 * torch.pi / 36) - torch.pi / 2
+    mesh[:, OVAL] = torch.stack([angle.cos() * 0.6, angle.sin() * 0.75], dim=1)
+    mesh[1] *= 0.6
+    mask = shown(mesh, 256)
+    pasted = pasted_with((mesh + 1) * 128 - 0.5, 256)[:, None]
+    assert float((mask - pasted).abs().max()) < 0.06
+    assert float((mask - pasted).mean().abs()) < 0.005

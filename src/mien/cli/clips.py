@@ -81,6 +81,15 @@ Decoder = Annotated[
         rich_help_panel=CLIPS,
     ),
 ]
+Encoder = Annotated[
+    Literal["none", "auto", "videotoolbox", "nvenc", "qsv", "amf"] | None,
+    typer.Option(
+        "--encoder",
+        help="Hardware that encodes where it does all that is asked; auto looks for some.",
+        show_default="none",
+        rich_help_panel=CLIPS,
+    ),
+]
 Resume = Annotated[
     bool,
     typer.Option(
@@ -114,6 +123,7 @@ class ClipOptions:
     no_smooth: bool = False
     sdr: bool = False
     decoder: str | None = None
+    encoder: str | None = None
     resume: bool = False
     preview: str | None = None
     quality: int | None = None
@@ -155,7 +165,11 @@ class ClipOptions:
         from mien.pipeline import Policy
         from mien.video import work_folder
 
-        settings: Any = {"codec": self.codec, "preset": self.preset}
+        settings: Any = {
+            "codec": self.codec,
+            "preset": self.preset,
+            "encoder": self.encoder or "none",
+        }
         policy: Any = self.on_bad_frame or "fade"
         decoder: Any = self.decoder or "none"
 

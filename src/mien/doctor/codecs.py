@@ -37,6 +37,20 @@ class Codec:
 
 
 @dataclass(frozen=True, slots=True)
+class HardwareEncoders:
+    """What a family of hardware encoders does here, as a trial of each showed."""
+
+    family: str
+    """What ``--encoder`` calls it."""
+
+    codecs: tuple[str, ...]
+    """What it encodes."""
+
+    why: str | None = None
+    """What is wrong with the first that does not work."""
+
+
+@dataclass(frozen=True, slots=True)
 class Codecs:
     """Kinds of files."""
 
@@ -47,9 +61,12 @@ class Codecs:
     remedy: str | None = None
     """What to install if there is no video."""
 
+    encoders: tuple[HardwareEncoders, ...] = ()
+    """Families that FFmpeg is built with."""
+
 
 def look_at_codecs() -> Codecs:
-    """Return what can be read and written here. Never fails."""
+    """Return what can be read and written here. Never fails; takes some seconds."""
     pictures = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a feature that this Pillow does not know
@@ -62,7 +79,28 @@ def look_at_codecs() -> Codecs:
     av = _module("av")
     if av is None:
         return Codecs(tuple(pictures), None, "pip install av")
-    return Codecs(tuple(pictures), str(getattr(av, "ffmpeg_version_info", "of unknown version")))
+    version = str(getattr(av, "ffmpeg_version_info", "of unknown version"))
+    return Codecs(tuple(pictures), version, encoders=look_at_encoders())
+
+
+def look_at_encoders() -> tuple[HardwareEncoders, ...]:
+    """Return what hardware encodes here, tried with pictures of 1280 x 720. Never fails."""
+    offload = _module("mien.media.clip.offload")
+    if offload is None:
+        return ()
+    found = []
+    for family in offload.families.ORDER:
+        codecs: list[str] = []
+        why = None
+        for codec, wrong in offload.trials(family):
+            if not wrong:
+                codecs.append(codec)
+                continue
+            why = wrong if not codecs else f"{codec}: {wrong}"
+            break  # each chip encodes what comes before
+        if codecs or why:
+            found.append(HardwareEncoders(family, tuple(codecs), why))
+    return tuple(found)
 
 
 def _module(name: str) -> Any:

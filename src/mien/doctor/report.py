@@ -122,7 +122,11 @@ def _codec_rows(codecs: Codecs) -> Rows:
         uses = [use for use, can in (("read", codec.read), ("write", codec.write)) if can]
         rows.append((codec.name, _lines(", ".join(uses) or "cannot be read", codec.remedy)))
     video = f"FFmpeg {codecs.ffmpeg}" if codecs.ffmpeg else "PyAV is not installed"
-    return [*rows, ("video", _lines(video, codecs.remedy))]
+    rows.append(("video", _lines(video, codecs.remedy)))
+    for each in codecs.encoders:
+        does = f"encodes {', '.join(each.codecs)}" if each.codecs else "does not encode"
+        rows.append((each.family, f"{does} ({each.why})" if each.why else does))
+    return rows
 
 
 def _camera_rows(cameras: Cameras) -> Rows:

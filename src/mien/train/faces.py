@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from mien.errors import TrainingError
 from mien.nets.frozen import FrozenNet, Graph
+from mien.stages.mask import FEATHER, smooth_step
 from mien.train.disturbance import Disturbance, disturbed
 from mien.train.geometry import box, composed, distance_inside, looked, places
 
@@ -240,6 +241,18 @@ def face_mask(mesh: Tensor, size: int, *, soft: float = 0.04) -> Tensor:
     """
     whole = box(0, 0, 1, 1, mesh)
     return (distance_inside(mesh[:, OVAL], places(whole, size, size)) / soft + 0.5).clamp(0, 1)
+
+
+def shown(mesh: Tensor, size: int) -> Tensor:
+    """Return how much of a swap a user gets to see, (N, 1, size, size) in [0, 1].
+
+    It is the mask that swaps are pasted with, from the face oval of the target's mesh (N, 468, 2).
+    """
+    coarse = size // 4
+    whole = box(0, 0, 1, 1, mesh)
+    depth = distance_inside(mesh[:, OVAL], places(whole, coarse, coarse))
+    mask = smooth_step(depth / (2 * FEATHER))
+    return functional.interpolate(mask, (size, size), mode="bilinear")
 
 
 def shapes(mesh: Tensor) -> list[Tensor]:

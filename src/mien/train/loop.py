@@ -16,7 +16,7 @@ from mien.nets.discriminator import Discriminator
 from mien.nets.swapper import Swapper
 from mien.train import losses, schedule
 from mien.train.bank import Bank, Batch
-from mien.train.faces import Watchers, face_mask
+from mien.train.faces import Watchers, face_mask, shown
 from mien.train.recipe import Recipe
 
 RUN = ("_swap", "_judge", "_sface", "_feature", "_look", "_mesh", "_steady", "_teach")
@@ -150,24 +150,31 @@ class Trainer:
         return made.float()
 
     def terms(self, batch: Batch, out: Tensor, bank: Bank, adversarial: float) -> dict[str, Tensor]:
-        """Return the network's losses by name, weighted."""
+        """Return the network's losses by name, weighted.
+
+        Who it is and what it does with its face is judged as it will be seen, pasted softly into
+        the target: else likeness goes to where nobody will see it.
+        """
         weights, truth, valid = self.recipe.weights, batch.truth, batch.valid
         terms: dict[str, Tensor] = {}
         by = bank.disturbances(self.step, len(out), 3)
-        with self._mixed(self.recipe.frozen_bfloat16):
-            made = self._sface(out, by[0])
-            terms["sface"] = weights.sface * losses.identity(made, batch.source)
-            if batch.feature is not None:
-                made = self._feature(out, by[1])
-                terms["feature"] = weights.feature * losses.identity(made, batch.feature)
-            made = self._look(out, by[2])
-            terms["look"] = weights.look * losses.identity(made, batch.look)
         # never in bfloat16: its numbers are a pixel apart where a mesh of 192 pixels ends
-        mesh = self._mesh(out)
         with torch.no_grad():
             wanted = self._mesh(truth)
-        terms["mesh"] = weights.mesh * losses.mesh_shape(mesh, wanted)
+            mask = shown(wanted, out.shape[-1])
+        pasted = truth + (out - truth) * mask
+        with self._mixed(self.recipe.frozen_bfloat16):
+            made = self._sface(pasted, by[0])
+            terms["sface"] = weights.sface * losses.identity(made, batch.source)
+            if batch.feature is not None:
+                made = self._feature(pasted, by[1])
+                terms["feature"] = weights.feature * losses.identity(made, batch.feature)
+            made = self._look(pasted, by[2])
+            terms["look"] = weights.look * losses.identity(made, batch.look)
+        terms["mesh"] = weights.mesh * losses.mesh_shape(self._mesh(pasted), wanted)
         terms["gaze"] = weights.gaze * losses.gaze(out, truth, wanted)
+        terms["irises"] = weights.irises * losses.irises(out, truth, wanted)
+        terms["rims"] = weights.rims * losses.rims(out, truth)
         rows = slice(0, batch.labelled)
         terms["reconstruction"] = weights.reconstruction * losses.reconstruction(
             out[rows], truth[rows], valid[rows], batch.detail[rows], self.emphasis

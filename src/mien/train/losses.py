@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from mien.train.faces import LEFT_EYE, RIGHT_EYE, shapes
 from mien.train.geometry import box, distance_inside, places
+from mien.train.traits import worn
 
 SCALES = (1, 2, 4, 8)
 """Reconstruction is compared after averaging over squares of so many pixels."""
@@ -29,6 +30,12 @@ EYES = ((0.3617, 0.4039, LEFT_EYE), (0.6370, 0.4024, RIGHT_EYE))
 EYE_REACH = (0.13, 0.08)
 EYE_GRID = (32, 52)
 """Rows and columns at which an eye is looked at."""
+
+IRIS = 4
+"""Half an iris' width there."""
+
+BARE = -5.0
+"""Logit of spectacles below which a face certainly wears none."""
 
 
 def mean_where(values: Tensor, where: Tensor) -> Tensor:
@@ -123,7 +130,37 @@ def gaze(out: Tensor, truth: Tensor, mesh: Tensor) -> Tensor:
     The iris is the dark thing between the lids, so this says whether both pairs of eyes look the
     same way, whatever their colours. Eyes that are closed count for nothing.
     """
-    rows, weights = [], []
+    a, b, inside, weights = between_lids(out, truth, mesh)
+    a, b = (eyes.mean(dim=1, keepdim=True) for eyes in (a, b))
+    return weighted_mean(1 - _correlation(a, b, inside), weights)
+
+
+def irises(out: Tensor, truth: Tensor, mesh: Tensor) -> Tensor:
+    """Return the L1 distance of the colours between the lids, after averaging over half an iris.
+
+    Embedders say little of the colour of eyes, so what a network makes of it is anything.
+    """
+    a, b, inside, weights = between_lids(out, truth, mesh)
+    difference, share = pooled(a - b, inside, IRIS)
+    return weighted_mean(mean_where(difference.abs(), share), weights)
+
+
+def rims(out: Tensor, truth: Tensor) -> Tensor:
+    """Return by how much the outputs look more like people with spectacles than the truths do.
+
+    In the logit of ``traits.worn``, from where nobody would suspect any.
+    """
+    made, before = (worn((p.float() + 1) * 127.5) for p in (out, truth))
+    return functional.relu(made - before.clamp_min(BARE)).mean()
+
+
+def between_lids(out: Tensor, truth: Tensor, mesh: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the eyes of both pictures, (2N, 3, 32, 52), all left ones first.
+
+    Also where they lie between the lids, (2N, 1, 32, 52), and weights of rows (2N,): eyes that are
+    closed count for nothing.
+    """
+    eyes: list[list[Tensor]] = []
     for x, y, lids in EYES:
         view = box(
             x - EYE_REACH[0], y - EYE_REACH[1], x + EYE_REACH[0], y + EYE_REACH[1], mesh
@@ -133,18 +170,14 @@ def gaze(out: Tensor, truth: Tensor, mesh: Tensor) -> Tensor:
         inside = (distance_inside(mesh[:, lids], at) / pixel + 0.5).clamp(0, 1)
         a, b = (
             functional.grid_sample(
-                p.float().mean(dim=1, keepdim=True),
-                at,
-                mode="bilinear",
-                padding_mode="border",
-                align_corners=False,
+                p.float(), at, mode="bilinear", padding_mode="border", align_corners=False
             )
             for p in (out, truth)
         )
-        rows.append(1 - _correlation(a, b, inside))
         area = inside.sum(dim=(1, 2, 3))
-        weights.append((area / (0.05 * inside[0].numel())).clamp(max=1))
-    return weighted_mean(torch.cat(rows), torch.cat(weights))
+        eyes.append([a, b, inside, (area / (0.05 * inside[0].numel())).clamp(max=1)])
+    a, b, inside, weights = (torch.cat(parts) for parts in zip(*eyes, strict=True))
+    return a, b, inside, weights
 
 
 def _correlation(a: Tensor, b: Tensor, where: Tensor) -> Tensor:

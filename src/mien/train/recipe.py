@@ -53,6 +53,12 @@ class Weights:
     gaze: float = 3.0
     """1 - correlation of brightness within the eyes: where the irises are."""
 
+    irises: float = 3.0
+    """L1 of the eyes' colours, coarsely: they stay the target's."""
+
+    rims: float = 0.05
+    """How much more like spectacles than the target the output looks, in a detector's logit."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
@@ -132,7 +138,7 @@ class Recipe:
     balance: float = 0.5
     """How far sources are balanced over skin tones: 0 as they come, 1 all groups alike."""
 
-    spectacles: float = 0.1
+    spectacles: float = 0.01
     """How often people with spectacles are sources, beside others."""
 
     jitter: float = 0.5

@@ -86,7 +86,7 @@ def glasses(pixels: Tensor) -> Tensor:
     it weighs are thin dark and bright lines (second differences) where rims, bridge and nose pads
     are expected, as logarithms of their strength by the whole face's.
     """
-    return torch.cat([_glasses(some) for some in pixels.split(CHUNK)])
+    return torch.cat([worn(some.float()) for some in pixels.split(CHUNK)])
 
 
 @torch.no_grad()
@@ -102,7 +102,8 @@ def tone(pixels: Tensor) -> Tensor:
     return torch.cat([_tone(some) for some in pixels.split(CHUNK)])
 
 
-def _glasses(pixels: Tensor) -> Tensor:
+def worn(pixels: Tensor) -> Tensor:
+    """Return what ``glasses`` does, of levels 0 to 255 as float (n, 3, S, S), with gradients."""
     strength = _lines(pixels)
     whole = strength[:, :, *_FACE].mean(dim=(2, 3), keepdim=True)
     strength = strength / whole.clamp_min(_LEAST)
@@ -118,7 +119,7 @@ def _lines(pixels: Tensor) -> Tensor:
 
     There is no convolution in it, for those are done in half precision on some machines.
     """
-    red, green, blue = pixels.float().unbind(dim=1)
+    red, green, blue = pixels.unbind(dim=1)
     luma = (_LUMA[0] * red + _LUMA[1] * green + _LUMA[2] * blue)[:, None]
     luma = functional.adaptive_avg_pool2d(luma, _SIDE)
     luma = functional.pad(luma, (2, 2, 2, 2), mode="replicate")

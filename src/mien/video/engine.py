@@ -7,7 +7,7 @@ disk. A frame on which no face is laid goes to the encoder as it was decoded.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -70,7 +70,7 @@ def swap_clip(
             written = run()
         except _Untouched:
             copied = _copyable(job)
-            written = _copy(job) if copied else _encode_again(job)
+            written = _copy(job) if copied else _encode_again(job, progress)
         if not run.marked:
             job.mark.take_away(job.output)
     except BaseException:
@@ -111,7 +111,7 @@ def _copy(job: VideoJob) -> Written:
     return copy_clip(job.output, job.clip, settings=settings, start=start, end=end)
 
 
-def _encode_again(job: VideoJob) -> Written:
+def _encode_again(job: VideoJob, progress: Callable[[VideoProgress], object] | None) -> Written:
     """Encode the clip as it is, without a mark.
 
     That nothing is swapped is known at the end, and what a file says of itself was written into it
@@ -124,15 +124,40 @@ def _encode_again(job: VideoJob) -> Written:
     frames = clip.frames(
         start=start, end=end, sdr=job.sdr, fields=job.fields, hardware=job.hardware
     )
+    pace = Pace(job.span.first, job.span.last, again=True)
+    reading, writing = Stopwatch(), Stopwatch()  # one for each thread
+    reading.seconds["decode"] = writing.seconds["encode"] = 0.0
+
+    def write(stored: StoredFrame) -> None:
+        with writing("encode"):
+            writer.write(stored)
+
     with (
         writer,
-        closing(ahead(frames, QUEUE)) as decoded,
-        Behind(writer.write, QUEUE) as behind,
+        closing(ahead(_timed(frames, reading), QUEUE)) as decoded,
+        Behind(write, QUEUE) as behind,
     ):
-        for stored in decoded:
+        for number, stored in enumerate(decoded, 1):
             behind.put(stored)
+            if progress is not None:
+                shares = shares_of({**reading.seconds, **writing.seconds})
+                progress(pace(number, stored.time, shares))
     assert writer.result is not None
     return writer.result
+
+
+def _timed(
+    frames: Generator[StoredFrame, None, None], watch: Stopwatch
+) -> Generator[StoredFrame, None, None]:
+    """Yield ``frames``; what they take is timed as decoding."""
+    with closing(frames):
+        while True:
+            with watch("decode"):
+                stored = next(frames, None)
+            if stored is None:
+                return
+            yield stored
+            del stored
 
 
 class _Run:
@@ -320,12 +345,8 @@ class _Run:
             fields=job.fields,
             hardware=job.hardware,
         )
-        with closing(frames):
-            while True:
-                with self._reading("decode"):
-                    stored = next(frames, None)
-                if stored is None:
-                    return
+        with closing(_timed(frames, self._reading)) as timed:
+            for stored in timed:
                 with self._reading("convert"):
                     picture = stored.picture()
                 yield stored, picture

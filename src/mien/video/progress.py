@@ -31,18 +31,23 @@ class VideoProgress:
     shares: Mapping[str, float]
     """What part of the work goes into 'decode', 'find', 'make' and 'encode'."""
 
+    again: bool = False
+    """Whether nobody was found, and the clip is encoded a second time, without a mark. Frames and
+    shares then start from the beginning."""
+
     def __str__(self) -> str:
         percent = "" if self.share is None else f"{100 * self.share:.0f} %, "
         left = "" if self.seconds_left is None else f", {clock(self.seconds_left)} left"
         parts = " ".join(f"{name} {100 * part:.0f}" for name, part in self.shares.items())
-        return f"{percent}{self.frames} frames, {self.speed:.1f}/s{left} ({parts} %)"
+        again = "again, " if self.again else ""
+        return f"{again}{percent}{self.frames} frames, {self.speed:.1f}/s{left} ({parts} %)"
 
 
 class Pace:
     """Reckons speed and time left from the times of the frames that were dealt with."""
 
-    def __init__(self, start: Fraction, end: Fraction | None) -> None:
-        self._start, self._end = start, end
+    def __init__(self, start: Fraction, end: Fraction | None, *, again: bool = False) -> None:
+        self._start, self._end, self._again = start, end, again
         self._marks: deque[tuple[float, int, float]] = deque()
         """When, how many frames, and how far, over WINDOW seconds."""
 
@@ -61,7 +66,7 @@ class Pace:
         left = None
         if share is not None and gone and share > far:
             left = (1 - share) * gone / (share - far)
-        return VideoProgress(frames, share, speed, left, shares)
+        return VideoProgress(frames, share, speed, left, shares, self._again)
 
 
 def clock(seconds: float) -> str:

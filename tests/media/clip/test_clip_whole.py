@@ -64,11 +64,16 @@ def write_all(writer, frames, *, stop=None, error=KeyboardInterrupt):
     return writer.result
 
 
-def take_up(writer, *, stop=None, **span):
-    """Write what an earlier run has left; be interrupted at the frame numbered ``stop``."""
+def take_up(writer, *, stop=None, read=None, **span):
+    """Write what an earlier run has left; be interrupted at the frame numbered ``stop``.
+
+    ``read`` gets the times of the frames that were read.
+    """
     with writer:
         done = writer.frames_kept
         for number, frame in enumerate(writer.clip.frames(**span | {"start": writer.resume_from})):
+            if read is not None:
+                read.append(frame.time)
             if done + number == stop:
                 raise KeyboardInterrupt
             writer.write(frame)
@@ -84,6 +89,26 @@ def test_nothing_is_left_after_an_error_or_an_interrupt(tmp_path, clip, error, a
         write_all(ClipWriter(output, clip), clip.frames(), stop=after, error=error)
     assert output.read_bytes() == b"what was there before"
     assert {path.name for path in tmp_path.iterdir()} == {"in.mp4", "out.mp4"}
+
+
+EARLY = """
+import sys
+from mien.media.clip import Clip, ClipSettings, ClipWriter
+clip = Clip(sys.argv[1])
+try:
+    with ClipWriter(sys.argv[2], clip, settings=ClipSettings(codec="av1", preset="11")) as writer:
+        writer.write(next(iter(clip.frames())))
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    pass
+"""
+
+
+def test_an_encoder_that_is_ended_early_prints_nothing(tmp_path, clip):
+    """In a process of its own: how much SVT-AV1 says is settled when one first uses it."""
+    command = [sys.executable, "-c", EARLY, str(clip.path), str(tmp_path / "o.mp4")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_two_runs_do_not_write_one_file(tmp_path, clip):
@@ -263,6 +288,21 @@ def test_a_cut_is_taken_up_at_its_own_origin(tmp_path, short_segments):
 
 
 ZEROS = (Fraction(0),) * 3
+
+
+@pytest.mark.parametrize("at", [4, 8])
+def test_a_gap_that_avi_cannot_hold_is_found_at_once(tmp_path, short_segments, at):
+    """Within a segment and between two, and again when the work is taken up."""
+    times = [*range(0, 40 * at, 40), *range(10_000_000, 10_000_400, 40)]
+    options = {"codec": "mjpeg", "name": "yuvj420p", "unit": Fraction(1, 1000), "rate": 25}
+    clip = Clip(write_clip(tmp_path / "in.mkv", times=times, **options))
+    for kept in (0, at // 8 * 8):
+        writer = resuming(tmp_path / "o.avi", clip, None, tmp_path / "w")
+        read = []
+        with pytest.raises(ClipUnwritable, match=r"AVI .* gap"):
+            take_up(writer, read=read)
+        assert (writer.frames_kept, len(read)) == (at // 8 * 8, at - kept + 1)
+    assert not (tmp_path / "o.avi").exists()
 
 
 def test_segments_of_other_work_are_not_used(tmp_path):

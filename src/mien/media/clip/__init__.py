@@ -9,7 +9,7 @@ from mien.media.clip.look import Look
 from mien.media.clip.order import Written
 from mien.media.clip.overlap import Behind, ahead
 from mien.media.clip.reading import Clip, Fields
-from mien.media.clip.settings import ClipSettings, Codec, OddSizes, Sound
+from mien.media.clip.settings import ClipSettings, Codec, EncoderKind, OddSizes, Sound
 from mien.media.clip.stored import StoredFrame
 from mien.media.clip.writer import ClipWriter, check_clip_output, check_space, encoder_for
 
@@ -21,6 +21,7 @@ __all__ = [
     "ClipSettings",
     "ClipWriter",
     "Codec",
+    "EncoderKind",
     "Fields",
     "Hardware",
     "Look",

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import av
 from av.codec.context import Flags
@@ -13,6 +14,10 @@ from av.video.codeccontext import VideoCodecContext
 
 from mien.media.clip.encoding import Plan
 from mien.media.clip.fitting import Shape
+from mien.media.clip.info import ClipInfo
+
+FASTEST = Fraction(240)
+"""Frames per second that all encoders believe. It is only a hint: frames keep their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,33 @@ class Clockwork:
         return round((time - self.origin) / self.unit)
 
 
+def rate_of(info: ClipInfo) -> Fraction:
+    """Return what encoders are told of how many frames a second there are."""
+    return min(info.rate or Fraction(25), FASTEST)
+
+
+def attributes(pixel_format: str, shape: Shape, clockwork: Clockwork) -> dict[str, Any]:
+    """Return what a context is to be told of frames, by the names of PyAV's attributes."""
+    colour = shape.colour
+    return {
+        "width": shape.width,
+        "height": shape.height,
+        "pix_fmt": pixel_format,
+        "time_base": clockwork.unit,
+        "framerate": clockwork.rate,
+        "sample_aspect_ratio": shape.aspect,
+        "color_range": (2 if colour.full else 1) if colour.ranged else 0,
+        "color_primaries": colour.primaries,
+        "color_trc": colour.transfer,
+        "colorspace": colour.matrix,
+    }
+
+
+def siting_option(siting: str) -> dict[str, str]:
+    """Return what tells an encoder where chroma samples lie."""
+    return {} if siting == "left" else {"chroma_sample_location": siting}
+
+
 def set_up(
     context: VideoCodecContext,
     plan: Plan,
@@ -45,20 +77,12 @@ def set_up(
 ) -> VideoCodecContext:
     """Tell ``context``, which is not open yet, all that ``plan`` and ``shape`` say."""
     if plan.encoder.name == "libsvtav1":
-        # it writes its banner to the terminal unless told by the environment
-        os.environ.setdefault("SVT_LOG", "1")
-    context.width, context.height = shape.width, shape.height
-    context.pix_fmt = pixel_format
-    context.time_base, context.framerate = clockwork.unit, clockwork.rate
-    context.sample_aspect_ratio = shape.aspect
-    colour = shape.colour
-    context.color_range = (2 if colour.full else 1) if colour.ranged else 0
-    context.color_primaries, context.color_trc = colour.primaries, colour.transfer
-    context.colorspace = colour.matrix
-    options = dict(plan.options)
-    if shape.siting != "left":
-        options["chroma_sample_location"] = shape.siting
-    context.options = options
+        # it writes its banner to the terminal unless told by the environment, and with 1 still
+        # that it was ended early, as an error
+        os.environ.setdefault("SVT_LOG", "0")
+    for name, value in attributes(pixel_format, shape, clockwork).items():
+        setattr(context, name, value)
+    context.options = {**plan.options, **siting_option(shape.siting)}
     if threads is not None:
         context.thread_count = threads
     if headers_apart:

@@ -53,6 +53,9 @@ class Encoder:
     """By how many frames, at most, the order of decoding differs from that of showing; what the
     open encoder says counts too, but not all of them say it."""
 
+    family: str = ""
+    """The family of hardware that it belongs to; empty for software."""
+
 
 X_PRESETS = (
     *("ultrafast", "superfast", "veryfast", "faster", "fast"),

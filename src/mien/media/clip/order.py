@@ -11,6 +11,7 @@ from mien.media.clip.encoding import Plan, plan
 from mien.media.clip.info import ClipInfo
 from mien.media.clip.lanes import TrackReport
 from mien.media.clip.look import Look
+from mien.media.clip.offload import offloaded
 from mien.media.clip.reading import Clip
 from mien.media.clip.settings import ClipSettings
 
@@ -50,8 +51,11 @@ class Written:
 def plan_for(
     look: Look, info: ClipInfo, container: Container, settings: ClipSettings, path: Path
 ) -> Plan:
-    """Return how frames of ``look`` are written. Raises ClipUnwritable, InvalidOption."""
-    return plan(
+    """Return how frames of ``look`` are written. Raises ClipUnwritable, InvalidOption.
+
+    Hardware that ``settings`` name is tried the first time, which takes a second.
+    """
+    soft = plan(
         codec=info.codec,
         profile=info.profile,
         layout=look.layout,
@@ -62,3 +66,6 @@ def plan_for(
         settings=settings,
         path=path,
     )
+    if settings.encoder == "none":
+        return soft
+    return offloaded(soft, look, info, container, settings)

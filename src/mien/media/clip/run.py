@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
 import av
 from av.codec.context import Flags
 from av.container import OutputContainer
+from av.error import FFmpegError
 from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
-from mien.media.clip.encoder import Clockwork, Decoding, new_context, set_up
+from mien.errors import ClipUnwritable
+from mien.media.clip.encoder import Clockwork, Decoding, new_context, rate_of, set_up
 from mien.media.clip.encoding import SEGMENT
 from mien.media.clip.fitting import Fitter
 from mien.media.clip.labels import BITEXACT, label, said, track_tags
@@ -20,10 +24,11 @@ from mien.media.clip.look import Look
 from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.segments import Packet, Work
 from mien.media.clip.stored import StoredFrame
-from mien.media.clip.tracks import Tracks
+from mien.media.clip.tracks import Tracks, check_gap
+from mien.media.clip.trying import forget
 
-FASTEST = Fraction(240)
-"""Frames per second that all encoders believe. It is only a hint: frames keep their times."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says of a disk that is full."""
 
 SILENT = frozenset({"vp8", "vp9", "av1"})
 """Codecs whose own data do not say what shape pixels have."""
@@ -44,9 +49,14 @@ class Run:
         self._order, self._output, self._work = order, output, work
         self._plan = plan_for(look, info, order.container, settings, order.path)
         self._fitter = Fitter(look, self._plan, order.container, settings)
-        rate = min(info.rate or Fraction(25), FASTEST)
+        rate = rate_of(info)
         unit = info.time_base if order.container.name != "avi" else 1 / rate
         self._clock = Clockwork(unit, rate, origin)
+        # some hardware counts time in units of its own. It is told the numbers of frames within a
+        # segment, and packets get the times back
+        self._numbers = bool(self._plan.encoder.family)
+        self._encoders = Clockwork(1 / rate, rate, origin) if self._numbers else self._clock
+        self._counts: dict[int, int] = {}
         output.flags |= BITEXACT
         self._stream = self._add_pictures()
         self._tracks = Tracks(
@@ -83,6 +93,7 @@ class Run:
         if work is not None and work.segments:
             self.frames = work.frames
             self._begin = Fraction(work.segments[0].first)
+            self._last_count = self._clock.count(Fraction(work.segments[-1].last))
             self._shown = (None, Fraction(0), Fraction(work.segments[-1].end))
 
     def __enter__(self) -> Run:
@@ -97,21 +108,29 @@ class Run:
     def write(self, frame: StoredFrame) -> None:
         """Encode the next frame, and put what is ready into the file or a segment."""
         count = self._clock.count(frame.time)
+        if self._order.container.name == "avi" and self._last_count is not None:
+            # segments are not written into the file before all are there
+            check_gap(count - self._last_count - 1, self._clock.rate)
         self._rounded |= ((frame.time - self._clock.origin) * self._ticks()).denominator != 1
         if self._last_count is not None and count <= self._last_count:
             count = self._last_count + 1  # two frames within one unit of the output
             self._crowded += 1
         self._last_count = count
         if self._context is None:
-            self._context = self._next_context()
+            with self._explained():
+                self._context = self._next_context()
         raw = self._fitter.fit(frame)
         raw.pts, raw.time_base = count, self._clock.unit
+        if self._numbers:
+            raw.pts, raw.time_base = self._in_segment, self._encoders.unit
+        assert raw.pts is not None
+        self._counts[raw.pts] = count
         duration = 0 if frame.duration is None else round(frame.duration / self._clock.unit)
         self._durations[count] = duration
         self._note(frame.time, frame.time + duration * self._clock.unit)
         if self._work is None:
             self._timing().shown(count)
-        self._take(self._context.encode(raw))
+        self._take(self._encode(raw))
         self.frames += 1
         self._in_segment += 1
         if self._in_segment == SEGMENT:
@@ -189,7 +208,7 @@ class Run:
             self._plan,
             self._fitter.pixel_format,
             self._fitter.shape,
-            self._clock,
+            self._encoders,
             threads=self._order.settings.threads,
             headers_apart=self._headers_apart,
         )
@@ -208,6 +227,39 @@ class Run:
         self._depth = max(self._depth or 0, self._reordered(context))
         return context
 
+    def _encode(self, raw: av.VideoFrame | None) -> list[Packet]:
+        """Return what is ready once ``raw`` is encoded; with None, all that the encoder holds.
+
+        Raises ClipUnwritable if hardware fails, and what PyAV raises.
+        """
+        assert self._context is not None
+        with self._explained():
+            kept = [self._kept(packet) for packet in self._context.encode(raw)]
+        if self._numbers and raw is None and self._counts:
+            raise self._broken(f"{len(self._counts)} frame(s) did not come out of it")
+        return kept
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what to do instead if hardware fails."""
+        try:
+            yield
+        except (FFmpegError, KeyError, RuntimeError) as error:
+            if not self._numbers or getattr(error, "errno", None) in FULL:
+                raise
+            raise self._broken(getattr(error, "strerror", None) or str(error)) from error
+
+    def _broken(self, why: str) -> ClipUnwritable:
+        """Return what is to be said of hardware that fails in the middle."""
+        forget()
+        path, frames = self._order.path, self.frames
+        kept = "" if self._work is None else " Finished pieces are kept for the same command."
+        return ClipUnwritable(
+            f"{path} could not be written: {self._plan.encoder.name} failed after {frames} frames "
+            f"({why}). With the encoder none (--encoder none) the CPU encodes all of it.{kept}",
+            path=path,
+        )
+
     def _reordered(self, context: VideoCodecContext) -> int:
         return max(context.reorder_depth, self._plan.encoder.reorders)
 
@@ -217,8 +269,7 @@ class Run:
             self._decoding = Decoding(self._depth)
         return self._decoding
 
-    def _take(self, packets: list[av.Packet[Any]]) -> None:
-        kept = [self._kept(packet) for packet in packets]
+    def _take(self, kept: list[Packet]) -> None:
         if self._work is not None:
             self._work.add(kept)
             return
@@ -228,8 +279,9 @@ class Run:
     def _kept(self, packet: av.Packet[Any]) -> Packet:
         """Return what counts of a packet. What else it says of itself, a segment does not hold."""
         assert packet.pts is not None
-        duration = self._durations.pop(packet.pts, 0)
-        return Packet(packet.pts, duration, packet.is_keyframe, bytes(packet))
+        shown = self._counts.pop(packet.pts)
+        duration = self._durations.pop(shown, 0)
+        return Packet(shown, duration, packet.is_keyframe, bytes(packet))
 
     def _mux(self, kept: Packet) -> None:
         packet = av.Packet(kept.data)
@@ -243,12 +295,13 @@ class Run:
     def _end_segment(self) -> None:
         if self._context is None:
             return
-        self._take(self._context.encode(None))
+        self._take(self._encode(None))
         if self._work is not None:
             first, last, end = self._shown
             span = (last if first is None else first, last, end)
             self._work.finish(frames=self._in_segment, span=span, origin=self._clock.origin)
         self._context, self._in_segment = None, 0
+        self._counts.clear()
         self._shown = (None, *self._shown[1:])
 
     def _join(self, work: Work) -> None:

@@ -12,6 +12,7 @@ from mien.media.clip.layout import planar_name
 Codec = Literal["h264", "hevc", "av1", "vp9", "vp8", "prores", "ffv1", "mjpeg"]
 OddSizes = Literal["pad", "444"]
 Sound = Literal["copy", "encode", "drop"]
+EncoderKind = Literal["none", "auto", "videotoolbox", "nvenc", "qsv", "amf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class ClipSettings:
     preset: str | None = None
     """The encoder's name for how much time it takes."""
 
+    encoder: EncoderKind = "none"
+    """Hardware that encodes where it does all that is asked, "auto" for what there is; see the
+    notes of what was written. ``quality`` and ``preset`` are said as for software and mean the
+    same."""
+
     pixel_format: str | None = None
     """FFmpeg's name of it."""
 
@@ -44,7 +50,8 @@ class ClipSettings:
     """Written beside the input's metadata."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("codec", Codec), ("odd", OddSizes), ("sound", Sound)):
+        choices = {"codec": Codec, "encoder": EncoderKind, "odd": OddSizes, "sound": Sound}
+        for name, kind in choices.items():
             value = getattr(self, name)
             if value not in get_args(kind) and not (value is None and name == "codec"):
                 raise InvalidOption(name, value, get_args(kind))

@@ -49,6 +49,15 @@ Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 """What FFmpeg's writers of subtitles want to see first; it is the style that it starts from too."""
 
 
+def check_gap(missing: int, rate: Fraction) -> None:
+    """Raise ValueError if an AVI of ``rate`` frames a second cannot lack ``missing`` of them."""
+    if missing > MOST_MISSING:
+        raise ValueError(
+            f"AVI has one frame rate and cannot hold the gap of {float(missing / rate):.0f} "
+            "seconds in the clip; use another kind of file, such as .mkv"
+        )
+
+
 class Tracks:
     """Reads the other tracks of the clip at ``path`` and writes them into ``output``.
 
@@ -156,12 +165,8 @@ class Tracks:
         rate = 1 / packet.stream.time_base
         count = round((packet.dts or 0) * packet.time_base * rate)
         filled = self._filled.get(packet.stream.index, 0)
-        if filled and count - filled > MOST_MISSING:
-            gap = float((count - filled) / rate)
-            raise ValueError(
-                f"AVI has one frame rate and cannot hold the gap of {gap:.0f} seconds in the clip; "
-                "use another kind of file, such as .mkv"
-            )
+        if filled:
+            check_gap(count - filled, rate)
         self._filled[packet.stream.index] = max(count, filled) + 1 if filled else 1
 
     def release(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,21 +18,19 @@ from mien.errors import ClipUnwritable, DiskFull, InvalidOption, MienError, Pict
 from mien.media.atomic import whole_file
 from mien.media.claim import claim
 from mien.media.clip.containers import Container, container_of
-from mien.media.clip.encoding import SEGMENT, Encoder
+from mien.media.clip.encoding import SEGMENT, Encoder, Plan
 from mien.media.clip.info import ClipInfo
 from mien.media.clip.labels import mux_options
 from mien.media.clip.look import Look
 from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.reading import Clip
-from mien.media.clip.run import Run
+from mien.media.clip.run import FULL, Run
 from mien.media.clip.segments import Work, digest_of, free_bytes
 from mien.media.clip.settings import ClipSettings
 from mien.media.clip.stored import StoredFrame
 
 ROOM = 1.3
 """How much larger than the input an output is reckoned, to be on the safe side."""
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ClipWriter:
@@ -66,7 +63,7 @@ class ClipWriter:
         self.settings = settings or ClipSettings()
         self.start, self.end = start, end
         self.container: Container = check_clip_output(self.path, inputs={"the input": clip.path})
-        plan_for(clip.look, clip.info, self.container, self.settings, self.path)
+        self._plan_for(clip.look)
         self.result: Written | None = None
         self._work_folder, self._recipe = work, recipe
         self._work: Work | None = None
@@ -134,6 +131,9 @@ class ClipWriter:
             self._discard(failure)
             raise
 
+    def _plan_for(self, look: Look) -> Plan:
+        return plan_for(look, self.clip.info, self.container, self.settings, self.path)
+
     def _begin(self, look: Look, first: Fraction) -> Run:
         work = self._work
         resumed = work is not None and bool(work.segments)
@@ -173,7 +173,13 @@ class ClipWriter:
 
     def _whole_recipe(self) -> dict[str, Any]:
         settings = asdict(replace(self.settings, tags=dict(self.settings.tags)))
+        look = self.clip.look
+        # frames come in either look. Hardware that is there today may not be tomorrow, and pieces
+        # of two encoders do not go together
+        looks = [look] if look.tones.plain else [look, look.in_sdr]
+        encoders = [self._plan_for(each).encoder for each in looks]
         return {
+            "encoders": [(encoder.family, encoder.name) for encoder in encoders],
             "input": digest_of(self.clip.path),
             "settings": settings,
             "container": self.container.name,
@@ -205,10 +211,11 @@ def check_clip_output(path: Path, *, inputs: dict[str, Path]) -> Container:
 
 
 def encoder_for(look: Look, info: ClipInfo, settings: ClipSettings, path: Path) -> Encoder:
-    """Return what would encode frames of ``look`` for ``path``.
+    """Return the software that would encode frames of ``look`` for ``path``.
 
-    Raises ClipUnwritable, InvalidOption.
+    Its words are those of ``settings`` with hardware too. Raises ClipUnwritable, InvalidOption.
     """
+    settings = replace(settings, encoder="none")
     return plan_for(look, info, container_of(path), settings, path).encoder
 
 
