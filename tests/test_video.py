@@ -17,7 +17,7 @@ from mien import ClipSettings, Policy
 from mien.engines import OnnxEngine
 from mien.errors import ClipUnreadable, ClipUnwritable, DiskFull, InvalidOption
 from mien.evaluate.moving import Place
-from mien.media.clip import Clip, copy_clip
+from mien.media.clip import Clip, ClipWriter, copy_clip
 from mien.safety import statement, xmp_packet
 
 EXACT = ClipSettings(codec="ffv1")
@@ -410,6 +410,36 @@ def test_a_resumed_comparison_and_preview_show_the_whole_clip(
     for name in ("both.mkv", "out.mkv", "p.png"):
         parts, whole = (tmp_path / folder / name for folder in ("parts", "whole"))
         assert parts.read_bytes() == whole.read_bytes(), name
+
+
+def test_a_comparison_whose_frames_are_all_kept_is_whole(
+    swapper, dev, portraits, pieces, tmp_path, monkeypatch
+):
+    source = film(tmp_path / "in.mp4", [head(portraits, "ben", along(120, 120, 40))], frames=16)
+    finish, calls = ClipWriter._finish, []
+
+    def interrupted(writer):
+        calls.append(writer.path.name)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return finish(writer)
+
+    def swap():
+        return swapper.swap_video(
+            source, dev, output=tmp_path / "out.mkv", compare=tmp_path / "both.mkv",
+            settings=EXACT, resume=True,
+        )  # fmt: skip
+
+    monkeypatch.setattr(ClipWriter, "_finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        swap()
+    assert calls == ["both.mkv"]
+    assert swap().kept == 16
+    before, after = planes(source), planes(tmp_path / "out.mkv")
+    for one, other, joined in zip(before, after, planes(tmp_path / "both.mkv"), strict=True):
+        assert np.array_equal(joined[0][:240], one[0])
+        assert np.array_equal(joined[0][-240:], other[0])
+        assert joined[0].shape == (484, 320)
 
 
 def test_pieces_of_other_options_are_not_taken_up(swapper, dev, clips, pieces, tmp_path):

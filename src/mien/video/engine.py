@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -203,7 +204,7 @@ class _Run:
     def __call__(self) -> Written:
         """Do it all. Raises _Untouched if the clip is better copied, or has a mark for nothing."""
         job = self.job
-        writer = self._writer(job.output)
+        writer = self._writer(job.output, job.clip, job.recipe)
         try:
             with writer:
                 self.kept = writer.frames_kept
@@ -219,16 +220,16 @@ class _Run:
         assert writer.result is not None
         return writer.result
 
-    def _writer(self, output: Path) -> ClipWriter:
+    def _writer(self, output: Path, clip: Clip, recipe: str) -> ClipWriter:
         job = self.job
         return ClipWriter(
             output,
-            job.clip,
+            clip,
             settings=replace(job.settings, tags={**job.settings.tags, **job.mark.tags}),
             start=job.span.start,
             end=job.span.end,
             work=work_folder(output) if job.resume else None,
-            recipe=job.recipe if output == job.output else f"compared: {job.recipe}",
+            recipe=recipe,
         )
 
     def _take_all(self, writer: ClipWriter) -> None:
@@ -237,7 +238,13 @@ class _Run:
         if path is None:
             self._through(writer, None)
             return
-        both = self._writer(path)
+        look = self.job.clip.look
+        self._comparison = Comparison(
+            look.in_sdr if self.job.sdr and not look.tones.plain else look
+        )
+        joined = copy(self.job.clip)
+        joined.look = self._comparison.look  # what decides how it is written, and only that
+        both = self._writer(path, joined, f"compared: {self.job.recipe}")
         try:
             with both:
                 self._through(writer, both)
@@ -280,7 +287,8 @@ class _Run:
             with self._writing("encode"):
                 # the comparison first, as a frame ends with being written
                 if both is not None and _wanted(starts[1], before.time):
-                    both.write(self._compared(before, stored))
+                    assert self._comparison is not None
+                    both.write(self._comparison(before, stored))
                 if _wanted(starts[0], before.time):
                     writer.write(stored)
 
@@ -304,11 +312,6 @@ class _Run:
         if self._from is None or time >= self._from - MEMORY:
             return True
         return bool(seen.targets) and self.preview is not None and self.preview.lacks(time)
-
-    def _compared(self, before: StoredFrame, after: StoredFrame) -> StoredFrame:
-        if self._comparison is None:
-            self._comparison = Comparison(before.look)
-        return self._comparison(before, after)
 
     def _finish(
         self,
