@@ -81,7 +81,12 @@ def swap_files(
             report = swap_clip(job, cast)
         else:
             report = swapper.swap_video(
-                job.target, cast, output=job.output, strength=strength, preview=job.preview
+                job.target,
+                cast,
+                output=job.output,
+                strength=strength,
+                preview=job.preview,
+                compare=job.compare,
             )
         return Outcome(job, report.report(), partial=report.partial, untouched=report.untouched)
 

@@ -71,8 +71,8 @@ def plan(
     name with fields in braces: {target}, the target's name without its suffix, below the folder
     that was named; {source}, the source's name without its suffix; {suffix}, the target's; {index},
     counted from 1, as in {index:03}. ``inputs`` are further files that must not be written over,
-    by what the user calls them. ``compare`` and ``debug_view`` are for pictures; ``preview`` is for
-    clips, and a name as ``output`` is. Raises InvalidOption for names that collide.
+    by what the user calls them. ``debug_view`` is for pictures; ``preview`` is for clips, and a
+    name as ``output`` is. Raises InvalidOption for names that collide.
     """
     faces = [None] if sources is None else list(sources)
     pairs = [(source, target) for source in faces for target in targets]
@@ -97,7 +97,7 @@ def plan(
                 target.path,
                 None if source is None else source.path,
                 path,
-                compare=_beside(path, "compare") if compare and not clip else None,
+                compare=_beside(path, "compare", clip=clip) if compare else None,
                 debug_view=_beside(path, "debug") if debug_view and not clip else None,
                 preview=shown,
                 clip=clip,
@@ -177,8 +177,8 @@ def _named(
         raise InvalidOption("output", pattern, f"formats that Python knows ({error})") from None
 
 
-def _beside(path: Path, what: str) -> Path:
-    if format_of(path) in (GIF, None):  # too few colours to look at
+def _beside(path: Path, what: str, *, clip: bool = False) -> Path:
+    if not clip and format_of(path) in (GIF, None):  # too few colours to look at
         return path.with_name(f"{path.name}.{what}.png")
     return path.with_name(f"{path.stem}.{what}{path.suffix}")
 

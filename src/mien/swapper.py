@@ -251,6 +251,7 @@ class Swapper:
         hardware: Hardware = "none",
         resume: bool = False,
         preview: str | PathLike[str] | None = None,
+        compare: str | PathLike[str] | None = None,
         threads: int = 2,
         progress: Callable[[VideoProgress], object] | None = None,
     ) -> VideoReport:
@@ -266,7 +267,8 @@ class Swapper:
         what becomes of interlaced frames, and ``hardware`` what decodes. With ``resume`` finished
         pieces are kept in a hidden folder beside the output while it is made, and those of a run
         that was interrupted are taken up. ``preview`` is a picture to write: some frames before
-        and after. ``threads`` is how many frames are made at once: the result does not depend on
+        and after; ``compare`` a clip to write: all frames before and after, beside each other.
+        ``threads`` is how many frames are made at once: the result does not depend on
         it. ``progress`` is called after each frame.
 
         If nobody of the cast is found the clip is copied without encoding it, and the report says
@@ -292,6 +294,7 @@ class Swapper:
             hardware=hardware,
             resume=resume,
             preview=preview,
+            compare=compare,
             threads=threads,
         )
         return swap_clip(

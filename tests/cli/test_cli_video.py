@@ -167,6 +167,18 @@ def test_all_options_at_once(swap, clips, here):
     assert names(here) == ["out.mp4", "strip.png"]
 
 
+def test_a_comparison_is_written_beside_the_output(swap, clips, here):
+    code, _, errors = swap(clips["ben"], "-o", "out.mp4", "--compare")
+    assert (code, errors) == (0, "")
+    assert names(here) == ["out.compare.mp4", "out.mp4"]
+    with av.open("out.compare.mp4") as both, av.open("out.mp4") as out:
+        assert both.streams.video[0].height > 2 * out.streams.video[0].height
+        assert both.streams.video[0].width == out.streams.video[0].width
+    code, printed, _ = swap(clips["ben"], "-o", "out/", "--dry-run", "--compare")
+    assert code == 0
+    assert "out/ben.compare.mp4" in printed
+
+
 def test_a_dry_run_says_what_would_be_written(swap, clips, here):
     code, printed, _ = swap(clips["ben"], "-o", "out/", "--dry-run", "--preview", "see/")
     assert code == 0
@@ -207,7 +219,6 @@ def test_options_for_clips_are_refused_for_pictures_alone(swap, people, here, op
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--compare",), "compare"),
         (("--debug-view",), "debug-view"),
         (("--subsampling", "4:2:0"), "subsampling"),
     ],

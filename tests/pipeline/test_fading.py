@@ -33,6 +33,7 @@ class Contract:
 def patch(value=0.5, area=100.0):
     return Patches(
         torch.full((1, 3, 64, 64), value),
+        torch.full((1, 64, 64), 0.5),
         torch.ones(1, 64, 64),
         torch.tensor([[[1.0, 0, 0], [0, 1, 0]]]),
         torch.tensor([area]),
@@ -200,3 +201,15 @@ def test_events_are_spans_of_time():
         Event(4, "lost", "fade", at(0.4), at(0.4), 1),
         Event(5, "profile", "fade", at(0.4), at(0.4), 1),
     )
+
+
+def test_what_is_carried_along_is_seen_as_far_as_it_is_now():
+    run = Run(action="hold", hold=0.1)
+    run(True)
+    wish = Wish(0, 0, good=False, patch=None)
+    half = torch.zeros(1, 64, 64)
+    half[..., 32:] = 1
+    now = run.fader([wish], face(100, 100, number=0), at(1 / 50), fresh=False, fronts={0: half})
+    assert torch.equal(now.patches.masks, half)  # all of its shape, and not the mask it had
+    still = run.fader([wish], face(100, 100, number=0), at(2 / 50), fresh=False)
+    assert bool((still.patches.masks == 0.5).all())

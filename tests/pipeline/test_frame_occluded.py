@@ -13,7 +13,7 @@ from mien.geometry import apply, invert
 from mien.models import OcclusionContract, PixelFormat
 from mien.pipeline import Pipeline
 from mien.pipeline.casting import Cast
-from mien.pipeline.patch import seen
+from mien.pipeline.patch import seen_now
 from mien.stages.align import align
 from mien.stages.embed import Embedder
 from mien.stages.occlude import Occlusion
@@ -42,7 +42,7 @@ def test_a_network_on_another_template_sees_the_same_places(find, load):
     # in the frame, the network's crop ends in the middle
     middle = align(frame, faces, CONTRACT).matrices
     wide = align(frame, faces, SimpleNamespace(template="ffhq_512", size=256))
-    found = seen(occlusion, frame, faces, wide)[0]
+    found = seen_now(occlusion, frame, faces, wide)[0]
     rows, columns = torch.meshgrid(torch.arange(256.0), torch.arange(256.0), indexing="ij")
     places = apply(invert(wide.matrices), torch.stack([columns, rows], dim=2).view(1, -1, 2))
     x, y = apply(middle, places)[0].view(256, 256, 2).unbind(dim=2)

@@ -47,9 +47,9 @@ def left_half_hidden(crop):
     return logit
 
 
-def hide(occlusion, faces, before, **options):
+def hide(occlusion, faces, before):
     """Take what is before the faces out of their masks."""
-    return before * occlusion.seen(faces, before.shape[-1], **options)
+    return before * occlusion.seen(faces, before.shape[-1])
 
 
 @pytest.mark.parametrize("size", [SIDE, 2 * SIDE, 24])
@@ -110,19 +110,6 @@ def test_what_a_broken_network_says_changes_nothing(caplog):
     assert torch.equal(after[1], before[1])
     assert not torch.equal(after[0], before[0])
     assert "nothing is kept before the face" in caplog.text
-
-
-def test_probabilities_can_be_steadied_over_tracks():
-    taken = []
-
-    def steady(found):
-        taken.append(found)
-        return torch.ones_like(found)
-
-    before = masks()
-    after = hide(stage(left_half_hidden), crops(), before, steady=steady)
-    assert taken[0].shape == (3, SIDE, SIDE)
-    assert torch.equal(after, before)
 
 
 def test_crops_for_another_network_are_refused():

@@ -195,6 +195,7 @@ class ClipOptions:
                 hardware=decoder,
                 resume=self.resume,
                 preview=job.preview,
+                compare=job.compare,
                 progress=tell,
             )
         except InvalidOption as error:

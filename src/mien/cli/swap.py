@@ -166,7 +166,7 @@ def swap(
         bool,
         typer.Option(
             "--compare",
-            help="Also write pictures before and after, side by side (.compare).",
+            help="Also write pictures and clips before and after, side by side (.compare).",
             rich_help_panel=FILES,
         ),
     ] = False,
@@ -280,7 +280,7 @@ def swap(
     )
     clips.check(
         jobs,
-        {"subsampling": subsampling, "compare": compare, "debug-view": debug_view},
+        {"subsampling": subsampling, "debug-view": debug_view},
     )
     alone = (found[0].path == Path(names[0])) and (not sources or sources[0].path == Path(source))
     single = len(jobs) == 1 and alone

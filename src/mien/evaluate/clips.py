@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import torch
@@ -16,7 +17,13 @@ from mien.evaluate.pixels import BROAD, SIZE, blur, cut_each, scenes
 from mien.evaluate.reading import read
 from mien.evaluate.variants import Model, paste_source
 from mien.media import READABLE, read_picture
+from mien.pipeline import Cast
 from mien.stages.color import to_oklab
+from mien.swapper import Swapper
+from mien.types import Faces, Frame
+
+RATE = 25
+"""Frames a second that clips are taken to have: folders of frames do not say."""
 
 SHORTEST = 3
 """Frames of a clip, at least: a flicker is there and gone again."""
@@ -40,9 +47,20 @@ def flicker(after: Tensor, before: Tensor, weights: Tensor) -> float:
 
 
 def clip_scores(
-    subject: Model, source: Portrait, frames: Sequence[Tensor], judges: Judges, name: str
+    subject: Model,
+    source: Portrait,
+    frames: Sequence[Tensor],
+    judges: Judges,
+    name: str,
+    *,
+    as_clip: bool = True,
 ) -> dict[str, float]:
     """Return how steady a clip, T frames, uint8 (H, W, 3), is with the face of ``source`` in it.
+
+    It is swapped as clips are: the largest face is followed, steadied, and laid by degrees (see
+    ClipPipeline). Without ``as_clip`` each frame is swapped as a picture of its own: what the
+    network does, and not what is made of it. Either way the face is held still by landmarks that
+    are followed and not steadied, so neither of the two decides by what it is measured.
 
     'flicker' is that of the swap; 'flicker.pasted' is its control, the source pasted by landmarks
     in every frame. 'steadiness' is, by judge, the standard deviation over time of the cosine to the
@@ -50,16 +68,18 @@ def clip_scores(
     """
     if len(frames) < SHORTEST:
         raise InvalidOption("clip", name, f"at least {SHORTEST} frames")
-    identity, still = subject.identity(source), source.pixels()
-    faces, after, pasted = [], [], []
-    for frame in frames:
-        result = subject.swapper.swap(frame.numpy(), identity)
-        face = result.faces[list(result.swapped.chosen[:1])]
-        if not len(face):
-            raise NoFace(name)
-        faces.append(face)
-        after.append(torch.from_numpy(result.pixels))
-        pasted.append(paste_source(still, source.faces, frame, face))
+    swapper = subject.swapper
+    cast = swapper.cast(subject.identity(source))
+    faces = _followed(swapper, cast, frames, name)
+    if as_clip:
+        after = [done.frame.pixels for done in swapper.clip(cast).run(_timed(frames))]
+    else:
+        after = [torch.from_numpy(swapper.swap(f.numpy(), cast).pixels) for f in frames]
+    still = source.pixels()
+    pasted = [
+        paste_source(still, source.faces, frame, face)
+        for frame, face in zip(frames, faces, strict=True)
+    ]
     points = torch.cat([face.points for face in faces])
     scene = scenes(frames, points, torch.cat([f.mesh for f in faces if f.mesh is not None]))
     inside = (scene.depth >= scene.soft).float()
@@ -72,6 +92,21 @@ def clip_scores(
         to_mean = torch.cosine_similarity(embeddings, embeddings.mean(dim=0, keepdim=True))
         scores[f"steadiness.{judge}"] = float(to_mean.std())
     return scores | {"frames": float(len(frames))}
+
+
+def _followed(swapper: Swapper, cast: Cast, frames: Sequence[Tensor], name: str) -> list[Faces]:
+    """Return the face that plays the role in each frame, not steadied. Raises NoFace."""
+    clip, faces = swapper.clip(cast, smooth=False), []
+    for frame in _timed(frames):
+        roles = clip.see(frame).roles
+        if not roles.pairs:
+            raise NoFace(name)
+        faces.append(roles.faces[[roles.pairs[0][0]]])
+    return faces
+
+
+def _timed(frames: Sequence[Tensor]) -> Iterator[Frame]:
+    return (Frame(frame.clone(), time=Fraction(i, RATE)) for i, frame in enumerate(frames))
 
 
 def read_clip(path: Path) -> list[Tensor]:

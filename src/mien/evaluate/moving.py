@@ -53,6 +53,9 @@ class Actor:
     head: bool = True
     """Whether only the head of the portrait is shown, in an ellipse; else all of it."""
 
+    opacity: Tensor | None = None
+    """float32 (h, w) in [0, 1]: how opaque the picture is; it takes the place of the ellipse."""
+
     def matrix(self, seconds: float) -> Tensor:
         """Return the similarity, float32 (2, 3), from the picture's pixels to the frame's."""
         place = self.path(seconds)
@@ -62,6 +65,20 @@ class Actor:
         middle = torch.tensor([self.pixels.shape[1] - 1, self.pixels.shape[0] - 1]).double() / 2
         shift = torch.tensor([place.x, place.y], dtype=torch.float64) - linear @ middle
         return torch.cat([linear, shift[:, None]], dim=1).float()
+
+    def layer(self) -> Tensor:
+        """Return its colours, codes multiplied by the opacity, and that, float32 (1, 4, h, w)."""
+        height, width = self.pixels.shape[:2]
+        opacity = torch.ones(1, 1, height, width)
+        if self.opacity is not None:
+            opacity = self.opacity[None, None]
+        elif self.head:
+            x0, y0, a, b = HEAD
+            x = (torch.arange(width) / width - x0) / a
+            y = (torch.arange(height)[:, None] / height - y0) / b
+            opacity = ((1 - (x.square() + y.square()).sqrt()) / SOFT).clamp(0, 1)[None, None]
+        planes = self.pixels.permute(2, 0, 1)[None].float()
+        return torch.cat([planes * opacity, opacity], dim=1)
 
 
 def actor(portrait: Tensor, side: int, path: Callable[[float], Place | None]) -> Actor:
@@ -102,23 +119,10 @@ def play(
             place = each.path(float(time))
             if place is not None:
                 grid = invert(each.matrix(float(time)))
-                shown = sample(_layer(each), grid, *size, outside="zeros")
+                shown = sample(each.layer(), grid, *size, outside="zeros")
                 opacity = shown[:, 3:] * place.opacity
                 picture = picture * (1 - opacity) + shown[:, :3] * place.opacity
         picture = picture * light(float(time))
         picture = picture + noise * torch.randn(picture.shape, generator=random)
         pixels = picture[0].permute(1, 2, 0).round().clamp(0, 255).to(torch.uint8)
         yield Frame(pixels.contiguous(), time=time)
-
-
-def _layer(each: Actor) -> Tensor:
-    """Return the actor's colours, multiplied by the opacity, and the opacity, (1, 4, h, w)."""
-    height, width = each.pixels.shape[:2]
-    opacity = torch.ones(1, 1, height, width)
-    if each.head:
-        x0, y0, a, b = HEAD
-        x = (torch.arange(width) / width - x0) / a
-        y = (torch.arange(height)[:, None] / height - y0) / b
-        opacity = ((1 - (x.square() + y.square()).sqrt()) / SOFT).clamp(0, 1)[None, None]
-    planes = each.pixels.permute(2, 0, 1)[None].float()
-    return torch.cat([planes * opacity, opacity], dim=1)

@@ -1,8 +1,9 @@
 """A clip, frame by frame: watch, follow, make anew, lay by degrees.
 
 A frame goes through three steps. ``see`` and ``finish`` know the frames before and must be called
-in their order; ``make``, where nearly all of the time goes, knows one frame only: any thread may do
-it, while others see later frames. The result is the same, bit for bit.
+in their order; ``make``, where nearly all of the time goes, knows one frame, and of the few before
+only what lies before their faces: any thread may do it, in any order, while others see later
+frames. The result is the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor
 from mien.choice import is_number
 from mien.errors import InvalidOption
 from mien.pipeline.casting import Cast
+from mien.pipeline.covering import Coverer, Covers
 from mien.pipeline.fading import Fader, Wish
 from mien.pipeline.following import Follower, Roles
 from mien.pipeline.frame import Pipeline, largest_only, wanted
@@ -49,6 +51,12 @@ class Seen:
     targets: tuple[int, ...]
     """Which of the roles' pairs are made anew."""
 
+    covers: Covers | None
+    """What is before the faces that may be laid; None if nothing is kept there."""
+
+    carried: tuple[int, ...]
+    """Ids of faces that are not made anew and may be laid as they were."""
+
     watch: Stopwatch
 
 
@@ -63,6 +71,9 @@ class Made:
 
     reasons: dict[int, str]
     """What was wrong with what the network made of a face, by its id."""
+
+    fronts: dict[int, Tensor]
+    """How far faces are seen, float32 (1, S, S), that may be laid as they were, by their ids."""
 
 
 class ClipPipeline:
@@ -104,6 +115,10 @@ class ClipPipeline:
         self._inspector, self._log = Inspector(), Log()
         self._fader = Fader(self.policy, pipeline.swap.contract)
         self._bad: dict[int, Fraction] = {}
+        occlusion, contract = pipeline.make.occlusion, pipeline.swap.contract
+        self._coverer = None if occlusion is None else Coverer(occlusion, contract, smooth=smooth)
+        self._unmade: dict[int, Fraction | None] = {}
+        """Since when faces that were made anew are not; None while they are."""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -161,13 +176,41 @@ class ClipPipeline:
         targets = tuple(
             i for i, (face, _) in enumerate(roles.pairs) if self._worth(numbers[face], time)
         )
-        return Seen(frame, time, sight, roles, wrong, targets, watch)
+        made = [numbers[roles.pairs[i][0]] for i in targets]
+        places = Faces.joined([roles.faces, sight.waiting])
+        carried = self._carried(made, places, time)
+        covers = None
+        if self._coverer is not None:
+            rows = {number: row for row, number in enumerate(places.ids.tolist())}
+            shown = places[[rows[number] for number in (*made, *carried)]]
+            covers = self._coverer(frame, shown, fresh=sight.fresh)
+        return Seen(frame, time, sight, roles, wrong, targets, covers, carried, watch)
+
+    def _carried(self, made: list[int], places: Faces, time: Fraction) -> tuple[int, ...]:
+        """Return which faces at ``places`` are not ``made``, but may still be laid as they were."""
+        held = self.policy.hold if self.policy.action == "hold" else 0
+        most, before = exact(held) + exact(self.policy.fade), self._unmade
+        self._unmade = dict.fromkeys(made)
+        carried = []
+        for number in places.ids.tolist():
+            if number in before and number not in self._unmade:
+                since = before[number]
+                since = time if since is None else since
+                if time - since <= most:
+                    self._unmade[number] = since
+                    carried.append(number)
+        return tuple(carried)
 
     def make(self, seen: Seen) -> Made:
-        """Make the faces anew; knows no other frame, and may run in any thread."""
+        """Make the faces anew; may run in any thread and any order, before ``finish``."""
         pairs = [seen.roles.pairs[i] for i in seen.targets]
+        covers, fronts = seen.covers, dict[int, Tensor]()
+        if covers is not None:
+            with seen.watch("occlusion"):
+                covers.settle()
+                fronts = covers.seen_at(list(seen.carried), self.pipeline.swap.contract)
         if not pairs:
-            return Made(seen, None, {}, {})
+            return Made(seen, None, {}, {}, fronts)
         faces, roles = [face for face, _ in pairs], [role for _, role in pairs]
         own = None
         if self.strength < 1:
@@ -180,14 +223,15 @@ class ClipPipeline:
             strength=self.strength,
             own=own,
             watch=seen.watch,
+            seen=None if covers is None else covers.seen,
         )
         numbers = seen.roles.faces.ids[faces].tolist()
-        return Made(
-            seen,
-            patches,
-            {numbers[i]: row for row, i in enumerate(good)},
-            {numbers[i]: r for i, r in enumerate(reasons) if r is not None},
-        )
+        wrong = {numbers[i]: r for i, r in enumerate(reasons) if r is not None}
+        if covers is not None and wrong:
+            with seen.watch("occlusion"):
+                fronts |= covers.seen_at(list(wrong), self.pipeline.swap.contract)
+        shown = {numbers[i]: row for row, i in enumerate(good)}
+        return Made(seen, patches, shown, wrong, fronts)
 
     def finish(self, made: Made) -> Swapped:
         """Lay the faces over their frame, in place, as opaque as they may be."""
@@ -206,15 +250,14 @@ class ClipPipeline:
         """Return ``seen`` with patches that only take a place."""
         faces = seen.roles.faces[[seen.roles.pairs[i][0] for i in seen.targets]]
         if not len(faces):
-            return Made(seen, None, {}, {})
+            return Made(seen, None, {}, {}, {})
         size, device = self.pipeline.swap.contract.size, seen.frame.pixels.device
         shape = len(faces), seen.frame.pixels.shape[2], size, size
         nothing = torch.zeros(1, device=device)
         matrices = torch.zeros(len(faces), 2, 3, device=device)
-        patches = Patches(
-            nothing.expand(shape), nothing.expand(len(faces), size, size), matrices, faces.areas
-        )
-        return Made(seen, patches, {n: row for row, n in enumerate(faces.ids.tolist())}, {})
+        mask = nothing.expand(len(faces), size, size)
+        patches = Patches(nothing.expand(shape), mask, mask, matrices, faces.areas)
+        return Made(seen, patches, {n: row for row, n in enumerate(faces.ids.tolist())}, {}, {})
 
     def _finish(self, made: Made, *, laying: bool) -> Swapped:
         seen, frame = made.seen, made.seen.frame
@@ -236,7 +279,7 @@ class ClipPipeline:
             wrong[number] = "lost"
         self._log(seen.time, wrong, self.policy.action)
         places = Faces.joined([faces, waiting])
-        laid = self._fader(wishes, places, seen.time, fresh=seen.sight.fresh)
+        laid = self._fader(wishes, places, seen.time, fresh=seen.sight.fresh, fronts=made.fronts)
         carried = [row for row, n in enumerate(waiting.ids.tolist()) if n in laid.numbers]
         unseen = waiting[carried]
         all_faces = Faces.joined([faces, replace(unseen, scores=torch.zeros_like(unseen.scores))])

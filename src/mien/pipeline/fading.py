@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -66,6 +68,9 @@ class Laid:
     """float32 (K,) in [0, 1]."""
 
 
+NOTHING: Mapping[int, Tensor] = MappingProxyType({})
+
+
 class Fader:
     """Decides how opaque each face of one clip is; frames must come in order.
 
@@ -79,11 +84,21 @@ class Fader:
         self._shown: dict[int, _Shown] = {}
         self._time: Fraction | None = None
 
-    def __call__(self, wishes: list[Wish], places: Faces, time: Fraction, *, fresh: bool) -> Laid:
+    def __call__(
+        self,
+        wishes: list[Wish],
+        places: Faces,
+        time: Fraction,
+        *,
+        fresh: bool,
+        fronts: Mapping[int, Tensor] = NOTHING,
+    ) -> Laid:
         """Return what is laid in the frame of ``time``.
 
         ``places`` are all faces with ids where they are, or are expected if they are lost; other
         tracks are forgotten. Tracks without a wish fade away. ``fresh`` frames begin a shot.
+        ``fronts`` say of faces that are carried along how far they are seen now, (1, S, S), by id;
+        what is not among them is seen as it was.
         """
         gap = 0.0 if self._time is None else float(time - self._time)
         step = 1.0 if fresh or not self.policy.fade else gap / self.policy.fade
@@ -98,7 +113,7 @@ class Fader:
         for number, shown in self._shown.items():
             if number not in wished:
                 shown.level = max(0.0, shown.level - step)
-        return self._collect(wished, places, rows)
+        return self._collect(wished, places, rows, fronts)
 
     def _change(self, shown: _Shown, wish: Wish, time: Fraction, step: float) -> None:
         """Move the level of a track up or down."""
@@ -116,11 +131,19 @@ class Fader:
         elif not held:
             shown.level = max(0.0, shown.level - step)
 
-    def _collect(self, wished: dict[int, Wish], places: Faces, rows: dict[int, int]) -> Laid:
+    def _collect(
+        self,
+        wished: dict[int, Wish],
+        places: Faces,
+        rows: dict[int, int],
+        fronts: Mapping[int, Tensor],
+    ) -> Laid:
         laid: list[tuple[int, _Shown, Patches]] = []
         for number, shown in self._shown.items():
             fresh = wished[number].patch if number in wished else None
-            patch = fresh if fresh is not None else self._carried(shown, places[rows[number]])
+            patch = fresh
+            if fresh is None:
+                patch = self._carried(shown, places[rows[number]], fronts.get(number))
             if patch is None:
                 shown.level = 0.0
             elif shown.level > 0:
@@ -135,9 +158,10 @@ class Fader:
             opacities=smooth_step(levels),
         )
 
-    def _carried(self, shown: _Shown, place: Faces) -> Patches | None:
-        """Return the last good patch of a face, where the face is now."""
+    def _carried(self, shown: _Shown, place: Faces, front: Tensor | None) -> Patches | None:
+        """Return the last good patch of a face, where the face is now, behind what is there now."""
         if shown.patch is None:
             return None
         matrices = fit_similarity(place.points, self._template.to(place.points.device))
-        return replace(shown.patch, matrices=matrices, areas=place.areas)
+        masks = shown.patch.masks if front is None else shown.patch.shapes * front
+        return replace(shown.patch, masks=masks, matrices=matrices, areas=place.areas)

@@ -1,11 +1,12 @@
 """From chosen faces to patches: what is laid over a frame, before it is laid.
 
-Nothing here depends on another frame, so any thread may do it, for any frame, in any order.
+Nothing here depends on another frame, but for what ``seen`` may know of it; so any thread may do
+it, for any frame, in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -19,12 +20,15 @@ from mien.stages.align import align
 from mien.stages.color import match_color, through_table
 from mien.stages.embed import Embedder, mix
 from mien.stages.mask import face_mask
-from mien.stages.occlude import Occlusion
+from mien.stages.occlude import Occlusion, shares
 from mien.stages.poisson import poisson_blend
 from mien.stages.swap import FaceSwap
 from mien.types import Crops, Faces, Frame, Layers
 
 Blend = Literal["alpha", "poisson"]
+
+Seen = Callable[[Faces, Crops], Tensor]
+"""Says how far faces are seen in their crops, float32 (K, S, S) in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +39,10 @@ class Patches:
     """float32 (K, C, S, S): the frame's channels, in [0, 1]."""
 
     masks: Tensor
-    """float32 (K, S, S) in [0, 1]: where the face is."""
+    """float32 (K, S, S) in [0, 1]: where the face is seen."""
+
+    shapes: Tensor
+    """float32 (K, S, S) in [0, 1]: where the face is, be there something before it or not."""
 
     matrices: Tensor
     """float32 (K, 2, 3): similarities, frame pixels to patch pixels."""
@@ -48,7 +55,13 @@ class Patches:
 
     def __getitem__(self, rows: list[int]) -> Patches:
         """Return the patches of these numbers."""
-        return Patches(self.pixels[rows], self.masks[rows], self.matrices[rows], self.areas[rows])
+        return Patches(
+            self.pixels[rows],
+            self.masks[rows],
+            self.shapes[rows],
+            self.matrices[rows],
+            self.areas[rows],
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Patches]) -> Patches:
@@ -56,6 +69,7 @@ class Patches:
         return cls(
             torch.cat([part.pixels for part in parts]),
             torch.cat([part.masks for part in parts]),
+            torch.cat([part.shapes for part in parts]),
             torch.cat([part.matrices for part in parts]),
             torch.cat([part.areas for part in parts]),
         )
@@ -88,12 +102,14 @@ class PatchMaker:
         strength: float,
         own: Tensor | None,
         watch: Stopwatch,
+        seen: Seen | None = None,
     ) -> tuple[Patches, list[int], tuple[str | None, ...]]:
         """Return patches, which of ``targets`` they show, and what is wrong with each target.
 
         ``targets`` are K faces of ``frame`` with a mesh, ``wanted`` (K, D) the embeddings that they
-        receive, ``own`` (K, D) theirs, which are made here if they are needed and None.  Faces of
-        which the network made nothing usable have no patch; the largest comes last.
+        receive, ``own`` (K, D) theirs, which are made here if they are needed and None. ``seen``
+        knows better how far faces are seen than this frame alone tells. Faces of which the network
+        made nothing usable have no patch; the largest comes last.
         """
         with watch("align"):
             crops = align(frame, targets, self.swap.contract)
@@ -108,18 +124,29 @@ class PatchMaker:
         good = [i for i, reason in enumerate(reasons) if reason is None]
         # the largest face is pasted last, on top of the smaller ones behind it
         good.sort(key=targets.areas.tolist().__getitem__)
-        patches = self._fit(frame, _rows(crops, good), swapped.pixels[good], targets[good], watch)
+        crops, targets = _rows(crops, good), targets[good]
+        patches = self._fit(frame, crops, swapped.pixels[good], targets, watch, seen)
         return patches, good, reasons
 
     def _fit(
-        self, frame: Frame, crops: Crops, patch: Tensor, targets: Faces, watch: Stopwatch
+        self,
+        frame: Frame,
+        crops: Crops,
+        patch: Tensor,
+        targets: Faces,
+        watch: Stopwatch,
+        seen: Seen | None,
     ) -> Patches:
         with watch("mask"):
             assert targets.mesh is not None  # the finder places it
-            mask = face_mask(apply(crops.matrices, targets.mesh[..., :2]), crops.size)
+            mask = shape = face_mask(apply(crops.matrices, targets.mesh[..., :2]), crops.size)
         if self.occlusion is not None:
             with watch("occlusion"):
-                mask = mask * seen(self.occlusion, frame, targets, crops)
+                if seen is None:
+                    share = seen_now(self.occlusion, frame, targets, crops)
+                else:
+                    share = seen(targets, crops)
+                mask = shape * share
         with watch("blend"):
             if self.color_match:
                 patch = match_color(patch, crops.pixels, mask)
@@ -127,26 +154,36 @@ class PatchMaker:
                 patch = poisson_blend(patch, crops.pixels, mask).clamp(0, 1)
             if frame.table is not None:
                 patch = through_table(patch, frame.table.to(patch))
-        return Patches(patch, mask, crops.matrices, targets.areas)
+        return Patches(patch, mask, shape, crops.matrices, targets.areas)
 
 
-def seen(occlusion: Occlusion, frame: Frame, faces: Faces, crops: Crops) -> Tensor:
+def seen_now(occlusion: Occlusion, frame: Frame, faces: Faces, crops: Crops) -> Tensor:
     """Return how far ``faces`` are seen in their ``crops``, float32 (K, S, S) in [0, 1].
 
-    Crops on another template than the network's are cut anew for it, and what it says is taken into
-    them; beyond what it looks at, faces count as seen.
+    Crops on another template than the network's are cut anew for it; see ``taken_to``.
     """
-    contract = occlusion.contract
-    if crops.template == contract.template:
-        return occlusion.seen(crops, crops.size)
-    own = align(frame, faces, contract)
-    hidden = 1 - occlusion.seen(own, contract.size)
-    back = compose(own.matrices, invert(crops.matrices))
+    alike = crops.template == occlusion.contract.template
+    own = crops if alike else align(frame, faces, occlusion.contract)
+    found = occlusion.probabilities(own)
+    return taken_to(found, None if alike else own.matrices, crops.matrices, crops.size)
+
+
+def taken_to(found: Tensor, own: Tensor | None, matrices: Tensor, size: int) -> Tensor:
+    """Return how far faces are seen in crops of ``size``, float32 (K, size, size) in [0, 1].
+
+    ``found`` (K, s, s) are an occlusion network's probabilities, in crops that frame pixels are
+    taken to by ``own`` (K, 2, 3); None if these are the same crops, be it at another size. Those to
+    which they are taken have ``matrices``. Beyond what the network looks at, faces count as seen.
+    """
+    if own is None:
+        return shares(found, size)
+    hidden = 1 - shares(found, found.shape[-1])
+    back = compose(own, invert(matrices))
     parts = [
-        sample(there[None, None], to, crops.size, crops.size, outside="zeros")[0]
+        sample(there[None, None], to, size, size, outside="zeros")[0]
         for there, to in zip(hidden, back, strict=True)
     ]
-    return 1 - torch.cat(parts) if parts else crops.pixels.new_ones(0, crops.size, crops.size)
+    return 1 - torch.cat(parts) if parts else found.new_ones(0, size, size)
 
 
 def lay(frame: Frame, patches: Patches, factors: Tensor | None, watch: Stopwatch) -> Layers:

@@ -8,7 +8,6 @@ swapped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -28,11 +27,6 @@ SURE = (0.25, 0.75)
 SOFT = 3
 """Width of the square, in the network's pixels, over which edges are softened."""
 
-Steady = Callable[[Tensor], Tensor]
-"""Takes the probabilities (K, s, s) of a frame's faces and returns them steadied over their tracks.
-
-Who calls for it keeps what the tracks need; rows are in the order of the crops."""
-
 
 class Occlusion:
     """Runs an occlusion network on aligned crops."""
@@ -40,23 +34,14 @@ class Occlusion:
     def __init__(self, engine: Engine, contract: OcclusionContract) -> None:
         self.engine, self.contract = engine, contract
 
-    def seen(self, crops: Crops, size: int, *, steady: Steady | None = None) -> Tensor:
+    def seen(self, crops: Crops, size: int) -> Tensor:
         """Return how far faces are seen, float32 (K, size, size) in [0, 1], with soft edges.
 
         ``crops`` are the faces as they were before the swap; where one is surely seen, it is 1
         exactly. A face of which the network made nothing usable counts as seen, and is logged.
         Raises TemplateMismatch when the crops were aligned for another network.
         """
-        found = self.probabilities(crops)
-        if steady is not None:
-            found = steady(found)
-        low, high = SURE
-        share = ((found[:, None] - low) / (high - low)).clamp(0, 1)
-        share = share * share * (3 - 2 * share)
-        share = functional.avg_pool2d(
-            share, SOFT, stride=1, padding=SOFT // 2, count_include_pad=False
-        )
-        return _resized(share, size)[:, 0].clamp(0, 1)
+        return shares(self.probabilities(crops), size)
 
     def probabilities(self, crops: Crops) -> Tensor:
         """Return how probably pixels show the face, float32 (K, s, s), s the network's side."""
@@ -81,6 +66,18 @@ class Occlusion:
             good = [i for i, fault in enumerate(faults) if not fault]
             found[good] = torch.sigmoid(logits[good, 0].float())
         return found
+
+
+def shares(found: Tensor, size: int) -> Tensor:
+    """Return how far faces are seen, float32 (K, size, size) in [0, 1], with soft edges.
+
+    ``found`` (K, s, s) are probabilities; where they are SURE the result is 1 or 0 exactly.
+    """
+    low, high = SURE
+    share = ((found[:, None] - low) / (high - low)).clamp(0, 1)
+    share = share * share * (3 - 2 * share)
+    share = functional.avg_pool2d(share, SOFT, stride=1, padding=SOFT // 2, count_include_pad=False)
+    return _resized(share, size)[:, 0].clamp(0, 1)
 
 
 def _resized(pictures: Tensor, size: int) -> Tensor:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -28,7 +29,8 @@ from mien.media.clip import (
 )
 from mien.pipeline import MEMORY, ClipPipeline, Made, Seen, Stopwatch
 from mien.types import Event, Frame, Swapped
-from mien.video.job import VideoJob
+from mien.video.comparing import Comparison
+from mien.video.job import VideoJob, work_folder
 from mien.video.preview import Preview
 from mien.video.progress import Pace, VideoProgress
 from mien.video.record import Record
@@ -36,6 +38,10 @@ from mien.video.report import VideoReport, shares_of
 
 QUEUE = 3
 """Frames that wait for a thread, decoded ones and those to be encoded."""
+
+
+class _NothingToCompare(Exception):
+    """Ends a comparison in which nothing differs."""
 
 
 class _Untouched(Exception):
@@ -183,6 +189,8 @@ class _Run:
         self._from: Fraction | None = None
         """When the first frame is shown that is to be written; None for the first there is."""
 
+        self._comparison: Comparison | None = None
+
     @property
     def untouched(self) -> bool:
         """Whether no frame was changed."""
@@ -196,20 +204,11 @@ class _Run:
     def __call__(self) -> Written:
         """Do it all. Raises _Untouched if the clip is better copied, or has a mark for nothing."""
         job = self.job
-        writer = ClipWriter(
-            job.output,
-            job.clip,
-            settings=replace(job.settings, tags={**job.settings.tags, **job.mark.tags}),
-            start=job.span.start,
-            end=job.span.end,
-            work=job.work if job.resume else None,
-            recipe=job.recipe,
-        )
+        writer = self._writer(job.output, job.clip, job.recipe)
         try:
             with writer:
                 self.kept = writer.frames_kept
-                self._from = writer.resume_from if self.kept else None
-                self._through(writer)
+                self._take_all(writer)
                 self._write_beside()
                 if self.untouched and self.record.frames:
                     tags = {**job.settings.tags, **job.mark.tags_before}
@@ -220,6 +219,45 @@ class _Run:
             raise
         assert writer.result is not None
         return writer.result
+
+    def _writer(self, output: Path, clip: Clip, recipe: str) -> ClipWriter:
+        job = self.job
+        return ClipWriter(
+            output,
+            clip,
+            settings=replace(job.settings, tags={**job.settings.tags, **job.mark.tags}),
+            start=job.span.start,
+            end=job.span.end,
+            work=work_folder(output) if job.resume else None,
+            recipe=recipe,
+        )
+
+    def _take_all(self, writer: ClipWriter) -> None:
+        """Take every frame to ``writer``, and to that of the comparison if there is one."""
+        path = self.job.compare
+        if path is None:
+            self._through(writer, None)
+            return
+        look = self.job.clip.look
+        self._comparison = Comparison(
+            look.in_sdr if self.job.sdr and not look.tones.plain else look
+        )
+        joined = copy(self.job.clip)
+        joined.look = self._comparison.look  # what decides how it is written, and only that
+        both = self._writer(path, joined, f"compared: {self.job.recipe}")
+        try:
+            with both:
+                self._through(writer, both)
+                if self.untouched:
+                    raise _NothingToCompare
+        except _NothingToCompare:
+            both.forget()
+            return
+        self.beside.append(path)
+        beside = self.job.mark.beside(path)
+        if beside is not None:
+            self.job.mark.write(beside, self.job.mark.xmp)
+            self.beside.append(beside)
 
     def _write_beside(self) -> None:
         """Write what goes beside the output, before that appears."""
@@ -234,17 +272,25 @@ class _Run:
             self.preview.save(job.preview, None if self.untouched else job.mark.xmp)
             self.beside.append(job.preview)
 
-    def _through(self, writer: ClipWriter) -> None:
-        """Take every frame from the decoder to the encoder."""
+    def _through(self, writer: ClipWriter, both: ClipWriter | None) -> None:
+        """Take every frame from the decoder to the encoders."""
+        starts = [_first_wanted(each) for each in (writer, both) if each is not None]
+        self._from = None if None in starts else min(each for each in starts if each is not None)
 
         def write(item: tuple[StoredFrame, Swapped]) -> None:
-            stored, done = item
+            before, done = item
+            stored = before
             if done.layers is not None:
                 with self._writing("return"):
                     covered = [part.rectangle for part in done.layers.covered]
-                    stored = stored.with_changes(done.frame, covered)
+                    stored = before.with_changes(done.frame, covered)
             with self._writing("encode"):
-                writer.write(stored)
+                # the comparison first, as a frame ends with being written
+                if both is not None and _wanted(starts[1], before.time):
+                    assert self._comparison is not None
+                    both.write(self._comparison(before, stored))
+                if _wanted(starts[0], before.time):
+                    writer.write(stored)
 
         with ExitStack() as stack:
             frames = stack.enter_context(closing(ahead(self._decoded(), QUEUE)))
@@ -254,12 +300,18 @@ class _Run:
             waiting: deque[tuple[StoredFrame, Future[Made] | Seen]] = deque()
             for stored, picture in frames:
                 seen = self.pipeline.see(picture)
-                needed = self._from is None or stored.time >= self._from - MEMORY
+                needed = self._needed(stored.time, seen)
                 waiting.append((stored, pool.submit(self.pipeline.make, seen) if needed else seen))
                 if len(waiting) > self.job.threads:
                     self._finish(*waiting.popleft(), behind)
             while waiting:
                 self._finish(*waiting.popleft(), behind)
+
+    def _needed(self, time: Fraction, seen: Seen) -> bool:
+        """Return whether the faces of a frame are to be made: for it, later ones or the preview."""
+        if self._from is None or time >= self._from - MEMORY:
+            return True
+        return bool(seen.targets) and self.preview is not None and self.preview.lacks(time)
 
     def _finish(
         self,
@@ -268,12 +320,15 @@ class _Run:
         behind: Behind[tuple[StoredFrame, Swapped]],
     ) -> None:
         made = coming.result() if isinstance(coming, Future) else coming
-        if isinstance(made, Seen) or (self._from is not None and stored.time < self._from):
+        kept = self._from is not None and stored.time < self._from
+        shown = self.preview is not None and self.preview.lacks(stored.time)
+        if isinstance(made, Seen) or (kept and not shown):
             done = self.pipeline.skip(made)
         else:
             done = self.pipeline.finish(made)
-            if self.preview is not None:
-                self.preview(done, stored.look, stored.time)
+        if self.preview is not None and (done.layers is not None or not done.chosen):
+            self.preview(done, stored.look, stored.time)
+        if not kept:
             behind.put((stored, done))
         self.record(done, stored.time)
         for stage, seconds in done.timings.items():
@@ -299,6 +354,15 @@ class _Run:
                     picture = stored.picture()
                 yield stored, picture
                 del stored, picture
+
+
+def _first_wanted(writer: ClipWriter) -> Fraction | None:
+    """Return when the first frame is shown that ``writer`` lacks; None if it lacks them all."""
+    return writer.resume_from if writer.frames_kept else None
+
+
+def _wanted(start: Fraction | None, time: Fraction) -> bool:
+    return start is None or time >= start
 
 
 def _moved_event(event: Event, origin: Fraction) -> Event:

@@ -24,6 +24,7 @@ from mien.media.clip.look import Look
 from mien.pipeline import Cast, ClipPipeline
 from mien.types import Identity
 from mien.version import __version__
+from mien.video.comparing import Comparison
 from mien.video.marking import Mark, mark_for
 from mien.video.span import Span, Time, span_of
 
@@ -53,12 +54,10 @@ class VideoJob:
     """Keep finished segments beside the output until it is whole, and take up those there are."""
 
     preview: Path | None = None
-    threads: int = 2
+    compare: Path | None = None
+    """A clip of the frames before and after, to be written as well."""
 
-    @property
-    def work(self) -> Path:
-        """The folder for finished segments."""
-        return work_folder(self.output)
+    threads: int = 2
 
 
 def work_folder(output: Path) -> Path:
@@ -81,6 +80,7 @@ def video_job(
     hardware: Hardware = "none",
     resume: bool = False,
     preview: str | PathLike[str] | None = None,
+    compare: str | PathLike[str] | None = None,
     threads: int = 2,
 ) -> VideoJob:
     """Return the job that these describe; the options are those of Swapper.swap_video.
@@ -99,6 +99,15 @@ def video_job(
         if shown.absolute() == target.absolute():
             raise InvalidOption("preview", str(shown), "a file other than the output")
         check_output(shown, inputs={"the input": source}, option="preview")
+    both = None if compare is None else Path(compare)
+    if both is not None:
+        for name, taken in (("output", target), ("preview", shown)):
+            if taken is not None and both.absolute() == taken.absolute():
+                raise InvalidOption("compare", str(both), f"a file other than the {name}")
+        try:
+            check_clip_output(both, inputs={"the input": source})
+        except InvalidOption as error:
+            raise InvalidOption("compare", error.value, error.allowed) from None
     opened = Clip(source)
     look = opened.look.in_sdr if sdr and not opened.look.tones.plain else opened.look
     settings = settings or ClipSettings()
@@ -106,6 +115,8 @@ def video_job(
         settings = replace(
             settings, quality=_own_scale(quality, opened.info, look, settings, target)
         )
+    if both is not None:
+        encoder_for(Comparison(look).look, opened.info, settings, both)
     cast = pipeline.cast
     consents = tuple(dict.fromkeys(role.identity.consent for role in cast.roles))
     return VideoJob(
@@ -120,6 +131,7 @@ def video_job(
         hardware=hardware,
         resume=resume,
         preview=shown,
+        compare=both,
         threads=threads,
     )
 

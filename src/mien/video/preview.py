@@ -38,11 +38,15 @@ class Preview:
         self._start, self._end = start, end
         self._kept: dict[int, tuple[bool, Bytes, Bytes]] = {}
 
+    def lacks(self, time: Fraction) -> bool:
+        """Return whether a swapped frame of ``time`` would be kept."""
+        kept = self._kept.get(self._slot(time))
+        return kept is None or not kept[0]
+
     def __call__(self, done: Swapped, look: Look, time: Fraction) -> None:
         """Keep the frame, or pass it by."""
         slot = self._slot(time)
-        kept = self._kept.get(slot)
-        if kept is not None and (kept[0] or not done.chosen):
+        if not self.lacks(time) or (slot in self._kept and not done.chosen):
             return
         after = _small(done.frame, look)
         before = after
@@ -59,8 +63,6 @@ class Preview:
 
     def save(self, path: Path, xmp: bytes | None) -> None:
         """Write the strip, before above after. Raises PictureUnwritable."""
-        if not self._kept:  # all frames are an earlier run's
-            return
         columns = [
             np.concatenate([before, np.full((GAP, before.shape[1], 3), 255, np.uint8), after])
             for _, (_, before, after) in sorted(self._kept.items())
