@@ -10,6 +10,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from filmed import SIDE, files, metadata
@@ -44,6 +45,35 @@ def test_a_stream_without_metadata_has_its_mark_beside_it(swapper, dev, clips, t
     packet = (tmp_path / "out.ts.xmp").read_text()
     assert DIGITAL_SOURCE_TYPE in packet
     assert dev.consent in packet
+
+
+def with_cover(clip, picture, path):
+    """Write a clip again, with a picture as its cover."""
+    with (
+        av.open(str(clip)) as source,
+        av.open(str(picture)) as cover,
+        av.open(str(path), "w") as output,
+    ):
+        for each in (source, cover):
+            output.add_stream_from_template(each.streams.video[0], opaque=True)
+        output.streams[1].disposition = av.stream.Disposition.attached_pic
+        for each, stream in ((cover, output.streams[1]), (source, output.streams[0])):
+            for packet in each.demux(video=0):
+                if packet.dts is not None:
+                    packet.stream = stream
+                    output.mux(packet)
+    return path
+
+
+@pytest.mark.parametrize(("which", "fate"), [("one", "dropped"), ("nobody", "copied")])
+def test_covers_do_not_show_the_face_that_was_replaced(
+    swapper, dev, clips, portraits, tmp_path, which, fate
+):
+    clip = with_cover(clips[which], portraits["ben"], tmp_path / "in.mp4")
+    report = swapper.swap_video(clip, dev, output=tmp_path / "out.mp4", end=0.2)
+    assert {track.kind: track.fate for track in report.written.tracks} == {"cover": fate}
+    with av.open(str(tmp_path / "out.mp4")) as made:
+        assert len(made.streams.video) == (2 if fate == "copied" else 1)
 
 
 def test_what_goes_beside_does_not_stay_without_the_clip(

@@ -222,10 +222,11 @@ class _Run:
 
     def _writer(self, output: Path, clip: Clip, recipe: str) -> ClipWriter:
         job = self.job
+        tags = {**job.settings.tags, **job.mark.tags}
         return ClipWriter(
             output,
             clip,
-            settings=replace(job.settings, tags={**job.settings.tags, **job.mark.tags}),
+            settings=replace(job.settings, tags=tags, covers="drop"),
             start=job.span.start,
             end=job.span.end,
             work=work_folder(output) if job.resume else None,

@@ -81,6 +81,7 @@ def copy_clip(
                 output,
                 container,
                 sound=settings.sound,
+                covers=settings.covers,
                 start=start,
                 end=end,
                 origin=origin,

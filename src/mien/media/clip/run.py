@@ -64,6 +64,7 @@ class Run:
             output,
             order.container,
             sound=settings.sound,
+            covers=settings.covers,
             start=None if order.start is None else origin,
             end=order.end,
             origin=origin,

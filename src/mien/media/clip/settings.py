@@ -12,6 +12,7 @@ from mien.media.clip.layout import planar_name
 Codec = Literal["h264", "hevc", "av1", "vp9", "vp8", "prores", "ffv1", "mjpeg"]
 OddSizes = Literal["pad", "444"]
 Sound = Literal["copy", "encode", "drop"]
+Covers = Literal["copy", "drop"]
 EncoderKind = Literal["none", "auto", "videotoolbox", "nvenc", "qsv", "amf"]
 
 
@@ -43,6 +44,10 @@ class ClipSettings:
     which not every player shows."""
 
     sound: Sound = "copy"
+    covers: Covers = "copy"
+    """Pictures that stand for the clip in lists. A swap drops them: they may show the face that it
+    replaces."""
+
     threads: int | None = None
     """Of the encoder; None for as many as it likes."""
 
@@ -50,7 +55,13 @@ class ClipSettings:
     """Written beside the input's metadata."""
 
     def __post_init__(self) -> None:
-        choices = {"codec": Codec, "encoder": EncoderKind, "odd": OddSizes, "sound": Sound}
+        choices = {
+            "codec": Codec,
+            "encoder": EncoderKind,
+            "odd": OddSizes,
+            "sound": Sound,
+            "covers": Covers,
+        }
         for name, kind in choices.items():
             value = getattr(self, name)
             if value not in get_args(kind) and not (value is None and name == "codec"):

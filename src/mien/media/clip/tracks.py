@@ -20,7 +20,7 @@ from mien.media.clip.labels import track_tags
 from mien.media.clip.lanes import Fate, Lane, TrackReport, cover_of, read_tracks, time_of
 from mien.media.clip.opening import open_clip, pictures_of
 from mien.media.clip.seams import Seams
-from mien.media.clip.settings import Sound
+from mien.media.clip.settings import Covers, Sound
 from mien.media.clip.sound import Reencoder
 from mien.media.clip.subtitles import READ, rewritten
 
@@ -73,13 +73,15 @@ class Tracks:
         container: Container,
         *,
         sound: Sound,
+        covers: Covers,
         start: Fraction | None,
         end: Fraction | None,
         origin: Fraction,
         pictures: bool = False,
     ) -> None:
         self._output, self._kind = output, container
-        self._sound, self._start, self._end, self._origin = sound, start, end, origin
+        self._sound, self._keeps_covers = sound, covers == "copy"
+        self._start, self._end, self._origin = start, end, origin
         self.reports: list[TrackReport] = []
         self._lanes: dict[int, Lane] = {}
         self._covers: list[av.Packet[Any]] = []
@@ -243,6 +245,9 @@ class Tracks:
         self._report(track, "rewritten", into=self._kind.text, why="without its styles")
 
     def _add_cover(self, track: Any) -> None:
+        if not self._keeps_covers:
+            self._report(track, "dropped", why="it may show a face that was swapped")
+            return
         picture = cover_of(self._path, track.index)
         codec = codec_name(track)
         if picture is not None and self._kind.attachments:
