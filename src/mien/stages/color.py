@@ -91,12 +91,17 @@ def _map(matrix: Tensor | tuple[tuple[float, ...], ...], planes: Tensor) -> Tens
     return (m @ planes.flatten(2)).reshape(planes.shape)
 
 
-def _moments(lab: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the weighted mean (K, 3, 1) and covariance (K, 3, 3) of the low-passed picture."""
+def averaged(lab: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return colours (K, 3, n) of the low-passed picture, and their weights (K, 1, n), 1 in sum."""
     w = functional.avg_pool2d(weights[:, None], GRAIN)
     flat = functional.avg_pool2d(lab * weights[:, None], GRAIN) / w.clamp_min(1e-12)
     flat, w = flat.flatten(2), w.flatten(2)
-    w = w / w.sum(dim=2, keepdim=True).clamp_min(1e-12)
+    return flat, w / w.sum(dim=2, keepdim=True).clamp_min(1e-12)
+
+
+def _moments(lab: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the weighted mean (K, 3, 1) and covariance (K, 3, 3) of the low-passed picture."""
+    flat, w = averaged(lab, weights)
     mean = (flat * w).sum(dim=2, keepdim=True)
     centred = flat - mean
     covariance = (centred * w) @ centred.transpose(1, 2)

@@ -53,7 +53,7 @@ class Occlusion:
             return crops.pixels.new_zeros(0, side, side)
         logits, faults = run_guarded(
             self.engine,
-            {contract.input: contract.pixels.encode(_resized(crops.pixels, side))},
+            {contract.input: contract.pixels.encode(resized(crops.pixels, side))},
             output=contract.output,
             check=partial(numbers_fault, shape=(1, side, side)),
         )
@@ -77,10 +77,10 @@ def shares(found: Tensor, size: int) -> Tensor:
     share = ((found[:, None] - low) / (high - low)).clamp(0, 1)
     share = share * share * (3 - 2 * share)
     share = functional.avg_pool2d(share, SOFT, stride=1, padding=SOFT // 2, count_include_pad=False)
-    return _resized(share, size)[:, 0].clamp(0, 1)
+    return resized(share, size)[:, 0].clamp(0, 1)
 
 
-def _resized(pictures: Tensor, size: int) -> Tensor:
+def resized(pictures: Tensor, size: int) -> Tensor:
     """Return pictures (K, C, S, S) at ``size``, averaged when they shrink."""
     side = pictures.shape[-1]
     if side == size:

@@ -1,0 +1,113 @@
+"""Detection with a fixed number of guesses: one look at a frame whose size is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mien.errors import InvalidOption
+from mien.geometry import intersection_over_union
+from mien.models import DetectorContract
+from mien.replay.codec import Codec
+
+Network = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+"""Takes float32 tensors by name, batch first, and returns all outputs by name."""
+
+CANDIDATES = 64
+"""Places with the best scores that are decoded; a face has a dozen."""
+
+SAME_FACE = 0.4
+"""Boxes that overlap by more than this intersection over union are one face."""
+
+ROUNDS = 8
+"""Longest chain of boxes, each of which would suppress the next, that is told right."""
+
+
+class Look(nn.Module):
+    """Looks once over a whole frame with a YuNet."""
+
+    cells: Tensor
+    strides: Tensor
+
+    def __init__(
+        self,
+        network: Network,
+        contract: DetectorContract,
+        *,
+        height: int,
+        width: int,
+        side: int,
+        slots: int,
+    ) -> None:
+        """``side`` is what the frame's longer side is resized to; ``slots`` faces are returned."""
+        super().__init__()
+        if contract.head != "yunet":
+            raise InvalidOption("detector", contract.head, ["yunet"])
+        self._network, self._contract, self._codec = network, contract, Codec(contract.pixels)
+        scale = side / max(height, width)
+        self._rows, self._columns = max(1, round(height * scale)), max(1, round(width * scale))
+        self._below, self._right = (
+            -self._rows % contract.multiple,
+            -self._columns % contract.multiple,
+        )
+        self._ratio = (width / self._columns, height / self._rows)
+        self._slots = slots
+        cells, strides = [], []
+        for stride in contract.strides:
+            down = torch.arange((self._rows + self._below) // stride)
+            across = torch.arange((self._columns + self._right) // stride)
+            y, x = torch.meshgrid(down, across, indexing="ij")
+            cells.append(torch.stack([x, y], dim=-1).reshape(-1, 2).float())
+            strides.append(torch.full((len(cells[-1]),), float(stride)))
+        self.register_buffer("cells", torch.cat(cells))
+        self.register_buffer("strides", torch.cat(strides))
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return points (K, 5, 2) in frame pixels, and scores (K,), the best first.
+
+        ``planes`` is float (3, H, W), 0 to 255. Slots without a face have a score of 0.
+        """
+        small = functional.interpolate(
+            planes[None], (self._rows, self._columns), mode="bilinear", antialias=True
+        )
+        small = functional.pad(small.round(), (0, self._right, 0, self._below))
+        outputs = self._network({self._contract.input: self._codec.encode(small / 255)})
+        boxes, points, scores = self._decoded(outputs)
+        scores = torch.where(survivors(boxes, scores, SAME_FACE), scores, 0)
+        scores, best = scores.topk(self._slots)
+        across, down = points[best].unbind(dim=-1)
+        ratio = self._ratio
+        return torch.stack([across * ratio[0] - 0.5, down * ratio[1] - 0.5], dim=-1), scores
+
+    def _decoded(self, outputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the CANDIDATES with the best scores, best first; see ``heads.yunet``."""
+
+        def of(name: str) -> Tensor:
+            strides = self._contract.strides
+            return torch.cat([outputs[f"{name}_{stride}"][0] for stride in strides])
+
+        both = of("cls").clamp(0, 1) * of("obj").clamp(0, 1)
+        scores, at = both[:, 0].sqrt().topk(min(CANDIDATES, len(both)))
+        cells, strides = self.cells[at], self.strides[at, None]
+        box, five = of("bbox")[at], of("kps")[at].unflatten(1, (5, 2))
+        centre, half = (cells + box[:, :2]) * strides, box[:, 2:].exp() * (strides / 2)
+        points = (five + cells[:, None]) * strides[:, None]
+        return torch.cat([centre - half, centre + half], dim=1), points, scores
+
+
+def survivors(boxes: Tensor, scores: Tensor, limit: float) -> Tensor:
+    """Return which of boxes (N, 4), best first, survive greedy suppression, bool (N,).
+
+    A box survives if no better one that survives overlaps it by more than ``limit``. Which do is
+    found by asking again and again, as in Zheng et al., "Enhancing geometric factors in model
+    learning and inference for object detection" (2020): it is settled after as many rounds as the
+    longest chain has boxes.
+    """
+    over = (intersection_over_union(boxes, boxes) > limit).float().triu(diagonal=1)
+    alive = torch.ones_like(scores)
+    for _ in range(ROUNDS):
+        alive = (alive @ over == 0).to(alive)
+    return alive > 0

@@ -1,0 +1,222 @@
+"""A whole frame, from bytes to bytes: find, cast, make anew, lay over.
+
+What ``pipeline.Pipeline`` does to a picture, for frames of one size with a fixed number of slots
+for faces. No step looks at what another found: slots without a face are carried along, and laid
+over nothing. So the processor never waits, and a CUDA graph can hold all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mien.geometry import apply, fit_similarity, template
+from mien.models import (
+    DetectorContract,
+    EmbedderContract,
+    MeshContract,
+    OcclusionContract,
+    SwapperContract,
+)
+from mien.pipeline.finder import CLEAR_SCORE, GUESS, LIKELY, PRESENT, SURE
+from mien.replay.codec import Codec
+from mien.replay.color import ColorMatch
+from mien.replay.detect import Look, Network
+from mien.replay.landmark import Landmarks
+from mien.replay.warp import cut, lay
+from mien.stages.mask import face_mask
+from mien.stages.occlude import resized, shares
+from mien.stages.swap import FLAT
+
+Who = Literal["largest", "all", "person"]
+
+SIDE = 640
+"""What a frame's longer side is looked at as: faces from a thirtieth of it up are found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A network and what it expects."""
+
+    network: Network
+    contract: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """A frame after the swap, and what was found in it; K slots, the largest face first."""
+
+    pixels: Tensor
+    """uint8 (H, W, 3), RGB."""
+
+    boxes: Tensor
+    """float32 (K, 4), in pixels of the frame, as the mesh has them."""
+
+    points: Tensor
+    """float32 (K, 5, 2)."""
+
+    scores: Tensor
+    """float32 (K,): the detector's; 0 in a slot without a face."""
+
+    roles: Tensor
+    """int64 (K,): number of the person that a face received, -1 for none."""
+
+    faulty: Tensor
+    """bool (K,): the network made nothing usable of this face, which stays as it is."""
+
+
+class WholeFrame(nn.Module):
+    """Swaps the faces of frames, uint8 (height, width, 3), all on one device."""
+
+    template_points: Tensor
+    embedding_points: Tensor
+
+    def __init__(
+        self,
+        parts: Mapping[str, Part],
+        *,
+        height: int,
+        width: int,
+        slots: int,
+        who: Who = "largest",
+        side: int = SIDE,
+        color_match: bool = True,
+        half: bool = False,
+    ) -> None:
+        """``parts`` are networks by role; without an ``occlusion`` nothing stays before a face.
+
+        ``who`` is swapped: the largest face, all faces (both by the first person), or those that
+        resemble the people who are replaced. ``half`` cuts faces from float16 frames, in which
+        bytes are exact and filters nearly so.
+        """
+        super().__init__()
+        detector, mesh = parts["detector"], parts["mesh"]
+        assert isinstance(detector.contract, DetectorContract)
+        assert isinstance(mesh.contract, MeshContract)
+        self.look = Look(
+            detector.network, detector.contract, height=height, width=width, side=side, slots=slots
+        )
+        self.place = Landmarks(mesh.network, mesh.contract)
+        self._swap, self._occlusion, self._embedder = (
+            parts.get(role) for role in ("swapper", "occlusion", "embedder")
+        )
+        assert self._swap is not None
+        contract = self._swap.contract
+        assert isinstance(contract, SwapperContract)
+        self._size, self._who, self._half = contract.size, who, half
+        self._limit = 0.0
+        self.codec = Codec(contract.pixels)
+        self.register_buffer("template_points", template(contract.template).at(contract.size))
+        if self._occlusion is not None:
+            seen = self._occlusion.contract
+            assert isinstance(seen, OcclusionContract)
+            assert seen.template == contract.template
+            self.occlusion_codec = Codec(seen.pixels)
+        if who == "person":
+            assert self._embedder is not None
+            known = self._embedder.contract
+            assert isinstance(known, EmbedderContract)
+            self._limit = known.max_distance
+            self.embedder_codec = Codec(known.pixels)
+            self.register_buffer("embedding_points", template(known.template).at(known.size))
+        self.color = ColorMatch() if color_match else None
+
+    def forward(self, pixels: Tensor, people: Tensor, replaced: Tensor | None = None) -> Outcome:
+        """Return the frame with its faces swapped; ``pixels`` stays as it is.
+
+        ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
+        faces receive them, for "person".
+        """
+        planes = pixels.permute(2, 0, 1).float()
+        source = planes.half() if self._half else planes
+        guesses, scores = self.look(planes)
+        mesh, points, presence = self.place(source, guesses)
+        low, high = mesh.amin(dim=1), mesh.amax(dim=1)
+        real = _real(scores, presence)
+        areas = torch.where(real, (high - low).prod(dim=1), 0)
+        areas, order = areas.sort(descending=True, stable=True)
+        mesh, points, scores, real = (x[order] for x in (mesh, points, scores, real))
+        boxes = torch.cat([low, high], dim=1)[order]
+        roles, wanted = self._cast(source, points, real, people, replaced)
+        matrices = fit_similarity(points, self.template_points)
+        crops = cut(source, matrices, self._size)
+        made, faulty = self._made(crops, wanted)
+        used = (roles >= 0) & ~faulty
+        mask = face_mask(apply(matrices, mesh), self._size)
+        if self._occlusion is not None:
+            mask = mask * self._seen(self._occlusion, crops)
+        if self.color is not None:
+            made = self.color(made, crops, mask)
+        opacity = torch.where(used[:, None, None], mask, 0)[:, None]
+        patches = torch.cat([made * opacity, opacity], dim=1)
+        # slots without a face have no place: whatever lies there must not become one
+        nowhere = torch.zeros_like(matrices)
+        nowhere[:, 0, 0] = nowhere[:, 1, 1] = 1
+        matrices = torch.where(used[:, None, None], matrices, nowhere)
+        planes = lay(
+            planes, patches, matrices, torch.arange(len(areas) - 1, -1, -1, device=areas.device)
+        )
+        return Outcome(
+            pixels=planes.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous(),
+            boxes=boxes,
+            points=points,
+            scores=torch.where(real, scores, 0),
+            roles=torch.where(used, roles, -1),
+            faulty=faulty & (roles >= 0),
+        )
+
+    def _cast(
+        self,
+        planes: Tensor,
+        points: Tensor,
+        real: Tensor,
+        people: Tensor,
+        replaced: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return which person each face receives (K,), -1 for none, and their embeddings (K, D)."""
+        count = len(points)
+        if self._who == "person":
+            assert self._embedder is not None
+            assert replaced is not None
+            contract = self._embedder.contract
+            crops = cut(planes, fit_similarity(points, self.embedding_points), contract.size)
+            outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
+            own = functional.normalize(outputs[contract.output], dim=1)
+            far, role = (1 - own @ replaced.T).min(dim=1)
+            chosen = real & (far <= self._limit)
+        else:
+            role = torch.zeros(count, dtype=torch.int64, device=points.device)
+            chosen = real
+            if self._who == "largest":
+                chosen = real & (torch.arange(count, device=points.device) == 0)
+        return torch.where(chosen, role, -1), people[role]
+
+    def _made(self, crops: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Return swapped crops (K, 3, S, S) in [0, 1], and which are not usable, bool (K,)."""
+        assert self._swap is not None
+        contract = self._swap.contract
+        inputs = {contract.target: self.codec.encode(crops), contract.source: wanted}
+        raw = self._swap.network(inputs)[contract.output]
+        finite = torch.isfinite(raw).flatten(1).all(dim=1)
+        made = self.codec.decode(torch.where(finite[:, None, None, None], raw, 0)).clamp(0, 1)
+        flat = made.flatten(2).std(dim=2).amax(dim=1) < FLAT
+        return made, flat | ~finite
+
+    def _seen(self, part: Part, crops: Tensor) -> Tensor:
+        """Return how far faces are seen in their crops, float32 (K, S, S) in [0, 1]."""
+        contract = part.contract
+        small = resized(crops, contract.size)
+        logits = part.network({contract.input: self.occlusion_codec.encode(small)})
+        found = torch.sigmoid(logits[contract.output][:, 0])
+        return shares(torch.where(torch.isfinite(found), found, 1), crops.shape[-1])
+
+
+def _real(scores: Tensor, presence: Tensor) -> Tensor:
+    """Return which guesses are faces, bool (K,); see ``pipeline.finder``."""
+    likely = (presence > PRESENT) & (scores >= LIKELY)
+    return (scores >= GUESS) & ((presence >= SURE) | likely | (scores >= CLEAR_SCORE))

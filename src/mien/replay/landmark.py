@@ -1,0 +1,68 @@
+"""The face mesh of a fixed number of faces, in a fixed number of rounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from mien.geometry import apply, fit_similarity, invert, template, zoom_about_centre
+from mien.geometry.templates import FivePoints
+from mien.models import MeshContract
+from mien.replay.codec import Codec
+from mien.replay.detect import Network
+from mien.replay.warp import cut
+from mien.stages.landmark import SETTLED
+
+ROUNDS = 4
+"""Looks at each face: crops of nearly all stand still after so many."""
+
+
+class Landmarks(nn.Module):
+    """Places the mesh as ``stages.landmark`` does, but always in ``rounds`` looks."""
+
+    taught: Tensor
+    shown: Tensor
+    five: Tensor
+
+    def __init__(self, network: Network, contract: MeshContract, *, rounds: int = ROUNDS) -> None:
+        super().__init__()
+        self._network, self._contract, self._codec = network, contract, Codec(contract.pixels)
+        self._rounds, size = rounds, contract.size
+        taught = template(contract.template)
+        moved = tuple(
+            (x + dx, y + dy)
+            for (x, y), (dx, dy) in zip(taught.points, contract.offsets, strict=True)
+        )
+        shown = replace(taught, points=cast("FivePoints", moved))
+        for name, points in (("taught", taught), ("shown", shown)):
+            self.register_buffer(name, zoom_about_centre(points.at(size), size, contract.zoom))
+        five = torch.zeros(5, 468)
+        for row, group in zip(five, contract.five, strict=True):
+            row[list(group)] = 1 / len(group)
+        self.register_buffer("five", five)
+
+    def forward(self, planes: Tensor, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return meshes (K, 468, 2) and points (K, 5, 2) in frame pixels, and presences (K,).
+
+        ``planes`` is float (3, H, W), 0 to 255; ``points`` (K, 5, 2) are a detector's.
+        """
+        mesh, presence = self._run(planes, fit_similarity(points, self.taught))
+        for _ in range(self._rounds - 1):
+            again, now = self._run(planes, fit_similarity(self.five @ mesh, self.shown))
+            up = now >= presence.clamp_max(SETTLED)
+            mesh = torch.where(up[:, None, None], again, mesh)
+            presence = torch.where(up, now, presence)
+        means = self.five @ mesh
+        matrices = fit_similarity(means, self.shown)
+        there = apply(matrices, means) - (self.shown - self.taught)
+        return mesh, apply(invert(matrices), there), presence
+
+    def _run(self, planes: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
+        contract, count = self._contract, len(matrices)
+        crops = self._codec.encode(cut(planes, matrices, contract.size))
+        outputs = self._network({contract.input: crops})
+        mesh = outputs[contract.mesh].reshape(count, -1, 3)[..., :2]
+        return apply(invert(matrices), mesh), outputs[contract.presence].reshape(count)

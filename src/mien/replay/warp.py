@@ -1,0 +1,167 @@
+"""The two warps of ``mien.geometry.warp`` without a look at any number: sizes are known beforehand.
+
+There, pictures are cut to what a face needs, and resized to whole pixels: so the processor has to
+know where the face is. Here the resize is a product with a matrix of filter weights on either side,
+computed where the picture lies, onto a window of fixed size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mien.geometry import apply, compose, invert, scales
+
+MARGIN, SPARE = 2, 10
+"""Pixels beyond the crop that filters reach, and by how much a window is larger for their sake."""
+
+UP = 2
+"""A patch is looked up at this many times its own size: a bilinear look-up alone shows blocks."""
+
+FAINT = 1 / 512
+"""Opacity that changes no code."""
+
+
+def cut(planes: Tensor, matrices: Tensor, size: int) -> Tensor:
+    """Return crops, float32 (K, 3, size, size) in [0, 1], of ``planes`` (3, H, W), 0 to 255.
+
+    ``matrices`` (K, 2, 3) are similarities from frame pixels to crop pixels. The filters are those
+    of ``geometry.cut``: a triangle when a face shrinks, a cubic when it grows. Beyond the frame its
+    edge pixels are repeated. ``planes`` may be float16: bytes are exact in it.
+    """
+    side = math.ceil(size * math.sqrt(2)) + SPARE
+    scale, back = scales(matrices), invert(matrices)
+    margin = MARGIN * (1 / scale).clamp_min(1)[:, None]
+    edges = torch.arange(2, device=matrices.device) * float(size) - 0.5
+    corners = torch.cartesian_prod(edges, edges)
+    low, high = apply(back, corners).aminmax(dim=1)
+    across = Span.around(
+        low[:, 0] - margin[:, 0], high[:, 0] + margin[:, 0], scale, planes.shape[-1]
+    )
+    down = Span.around(low[:, 1] - margin[:, 0], high[:, 1] + margin[:, 0], scale, planes.shape[-2])
+    rows, columns = (
+        span.filters(scale, side, length).to(planes.dtype)[:, None]
+        for span, length in zip((down, across), planes.shape[-2:], strict=True)
+    )
+    window = rows @ planes @ columns.transpose(-1, -2)
+    # crop pixel -> frame -> window
+    grid = lookup(compose(_placed(across, down), back), (size, size), (side, side))
+    # what lies beyond the resized piece is not its edge: look no further than there
+    last = torch.stack([across.count, down.count], dim=1)[:, None, None] - 1
+    grid = grid.clamp_max((2 * last + 1) / side - 1)
+    crops = functional.grid_sample(
+        window.float(), grid, mode="bilinear", padding_mode="border", align_corners=False
+    )
+    return (crops / 255).clamp(0, 1)
+
+
+def lay(planes: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tensor:
+    """Return ``planes`` (3, H, W), 0 to 255, with ``patches`` laid over them.
+
+    ``patches`` is float (K, 4, S, S): RGB in [0, 1], multiplied by the last channel, the opacity.
+    ``matrices`` (K, 2, 3) take frame pixels to patch pixels, ``order`` (K,) says which lies lowest.
+    The result is not rounded. Where no patch is, values stay exactly what they were.
+    """
+    height, width = planes.shape[-2:]
+    size = patches.shape[-1]
+    shrink = (1 / scales(matrices)).clamp_max(1)
+    nothing = torch.zeros_like(shrink)
+    whole = Span(nothing, nothing + size, (shrink * size).round().clamp_min(1))
+    filters = whole.filters(shrink, size, size)[:, None]
+    small = filters @ patches @ filters.transpose(-1, -2)
+    # beyond its last pixel nothing is looked up
+    inside = (torch.arange(size, device=patches.device) < whole.count[:, None]).to(small)
+    small = small * (inside[:, None] * inside[:, :, None])[:, None]
+    fine = functional.interpolate(small, scale_factor=UP, mode="bicubic", antialias=True)
+    grids = UP * compose(_placed(whole, whole), matrices)
+    grids = torch.cat([grids[..., :2], grids[..., 2:] + (UP - 1) / 2], dim=-1)
+    for i in range(len(patches)):
+        which = order[i : i + 1]
+        grid = lookup(grids[which], (height, width), (size * UP, size * UP))
+        laid = functional.grid_sample(
+            fine[which], grid, mode="bilinear", padding_mode="zeros", align_corners=False
+        )[0]
+        laid = torch.where(laid[-1:] > FAINT, laid, 0)  # a cubic swings about nothing
+        planes = torch.addcmul(laid[:-1] * 255, 1 - laid[-1:], planes)
+    return planes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """Pieces of K lines of pixels, each resized to whole pixels; all fields are float32 (K,)."""
+
+    first: Tensor
+    """First source pixel."""
+
+    last: Tensor
+    """The one after the last."""
+
+    count: Tensor
+    """Pixels that it is resized to."""
+
+    @classmethod
+    def around(cls, low: Tensor, high: Tensor, scale: Tensor, length: int) -> Span:
+        """Return the whole pixels around ``low`` to ``high`` of a line of ``length``."""
+        first = low.floor().clamp(0, length - 1)
+        last = torch.maximum(high.ceil() + 1, first + 1).clamp_max(length)
+        return cls(first, last, ((last - first) * scale).round().clamp_min(1))
+
+    @property
+    def ratio(self) -> Tensor:
+        """By how much it is resized."""
+        return self.count / (self.last - self.first)
+
+    def filters(self, scale: Tensor, count: int, length: int) -> Tensor:
+        """Return the weights of source pixels in ``count`` result pixels, (K, count, length).
+
+        As ``functional.interpolate`` has them with ``antialias``: a triangle as wide as a result
+        pixel where ``scale`` shrinks, the cubic of Keys ("Cubic convolution interpolation", 1981;
+        a = -0.5) where it grows.
+        """
+        ratio, first, last = (x[:, None, None] for x in (self.ratio, self.first, self.last))
+        steps = torch.arange(count, device=scale.device, dtype=torch.float32)[:, None]
+        line = torch.arange(length, device=scale.device, dtype=torch.float32)
+        apart = (line - first + 0.5 - (steps + 0.5) / ratio).abs() * ratio.clamp_max(1)
+        found = torch.where(scale[:, None, None] < 1, (1 - apart).clamp_min(0), _cubic(apart))
+        found = torch.where((line >= first) & (line < last), found, 0)
+        return found / found.sum(dim=-1, keepdim=True).clamp_min(1e-6)
+
+
+def _placed(across: Span, down: Span) -> Tensor:
+    """Return maps (K, 2, 3) from source pixels to those of the resized piece."""
+    zero = torch.zeros_like(across.count)
+    rows = [
+        torch.stack(
+            [zero] * axis
+            + [span.ratio]
+            + [zero] * (1 - axis)
+            + [(span.ratio - 1) / 2 - span.ratio * span.first],
+            dim=1,
+        )
+        for axis, span in enumerate((across, down))
+    ]
+    return torch.stack(rows, dim=1)
+
+
+def _cubic(x: Tensor) -> Tensor:
+    near = (1.5 * x - 2.5) * x * x + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return torch.where(x <= 1, near, torch.where(x < 2, far, 0))
+
+
+def lookup(matrices: Tensor, size: tuple[int, int], source: tuple[int, int]) -> Tensor:
+    """Return grids (K, H, W, 2) for ``grid_sample`` from maps (K, 2, 3) of result to source pixels.
+
+    ``size`` is that of the result, (H, W), and ``source`` that of what is looked up in.
+    """
+    (height, width), (rows, columns) = size, source
+    x = torch.arange(width, dtype=torch.float32, device=matrices.device)
+    y = torch.arange(height, dtype=torch.float32, device=matrices.device)[:, None]
+    (a, b, c), (d, e, f) = (matrices[:, i, :, None, None].unbind(dim=1) for i in range(2))
+    across = (a * x + b * y + c + 0.5) * (2 / columns) - 1
+    down = (d * x + e * y + f + 0.5) * (2 / rows) - 1
+    return torch.stack([across, down], dim=-1)
