@@ -53,7 +53,7 @@ def psnr(a, b):
     return float(-10 * torch.log10(((a.float() - b.float()) / 255).square().mean()))
 
 
-# for the largest face alone the finder begins with a coarser look, and ends elsewhere by half a pixel
+# for the largest face alone the finder begins coarser, and ends half a pixel elsewhere
 @pytest.mark.parametrize(("who", "least"), [("largest", 44), ("all", 45)])
 def test_a_frame_is_that_of_the_pipeline(parts, lite, frame, load, who, least):
     dev = lite.identity(load("dev"), consent=CONSENT)
