@@ -65,9 +65,9 @@ def opened(monkeypatch):
     """Record the options and providers of the sessions that are opened."""
     real, record = ort.InferenceSession, []
 
-    def session(weights, options, providers):
-        record.append((options, providers))
-        return real(weights, options, providers=providers)
+    def session(weights, options, providers, enable_fallback):
+        record.append((options, [name for name, _ in providers]))
+        return real(weights, options, providers=providers, enable_fallback=enable_fallback)
 
     monkeypatch.setattr(ort, "InferenceSession", session)
     return record
@@ -81,8 +81,11 @@ def claim(monkeypatch, *offered, running):
     monkeypatch.setattr(
         ort,
         "InferenceSession",
-        lambda weights, options, providers: real(weights, options, providers=[CPU]),
+        lambda weights, options, providers, enable_fallback: real(
+            weights, options, providers=[CPU], enable_fallback=enable_fallback
+        ),
     )
+    monkeypatch.setattr(real, "get_provider_graph_assignment_info", lambda session: [])
 
 
 # Batches

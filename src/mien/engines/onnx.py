@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from threading import Lock
 from types import MappingProxyType
-from typing import Any
 
-import numpy.typing as npt
 import onnxruntime as ort
 import torch
 from torch import Tensor
 
+from mien.engines.binding import Bound
+from mien.engines.libraries import load_libraries
+from mien.engines.options import (
+    NEXT,
+    ON_CUDA,
+    Setup,
+    provider_options,
+    session_options,
+    split_provider,
+)
 from mien.engines.protocol import Port
 from mien.errors import EngineError, EngineUnavailable, InvalidOption
 
@@ -30,7 +42,6 @@ PROVIDERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Our name of a provider: ONNX Runtime's name, and the package whose build has it."""
 
-ERRORS_ONLY = 3
 MOST_THREADS = 256
 
 
@@ -38,10 +49,12 @@ class OnnxEngine:
     """An ONNX network in one ONNX Runtime session.
 
     ``read`` returns the content of the ONNX file; it is called again only for ``safer``.
-    ``provider`` is reported from the session, not from what was asked for. If the one asked for
-    would not run, EngineUnavailable says why, unless ``allow_fallback``: then the CPU runs and a
-    warning is logged. ``threads`` is the number of CPU threads of one run (default: all cores this
-    process may use). A graph with a fixed batch of one is run once per sample.
+    ``provider`` may name a device, as in 'cuda:1'. It is reported from the session, not from what
+    was asked for. If the one asked for would not run, EngineUnavailable says why, unless
+    ``allow_fallback``: then the CPU runs and a warning is logged. ``threads`` is the number of CPU
+    threads of one run (default: all cores this process may use). ``nodes`` says how many nodes of
+    the graph each provider runs, or is None where ONNX Runtime does not tell. A graph with a fixed
+    batch of one is run once per sample.
     """
 
     def __init__(
@@ -53,9 +66,10 @@ class OnnxEngine:
         threads: int | None = None,
         allow_fallback: bool = False,
         optimise: bool = True,
+        setup: Setup | None = None,
     ) -> None:
-        if provider not in PROVIDERS:
-            raise InvalidOption("provider", provider, PROVIDERS)
+        name, index = split_provider(provider, PROVIDERS)
+        setup = replace(setup or Setup(), index=index)
         if threads is not None and not 1 <= threads <= MOST_THREADS:
             raise InvalidOption("threads", threads, f"1 to {MOST_THREADS}")
         self.model = model
@@ -63,7 +77,7 @@ class OnnxEngine:
         self._threads = threads
         weights = read()
         try:
-            self._session, fault = _open(weights, PROVIDERS[provider][0], threads, optimise)
+            self._session, fault = _open(weights, name, threads, optimise, setup)
         except Exception as error:  # ONNX Runtime's own errors share no base
             raise EngineError(
                 f"Network {model!r} could not be opened by ONNX Runtime {ort.__version__}: {error}",
@@ -78,40 +92,50 @@ class OnnxEngine:
         self.outputs = tuple(map(_port, self._session.get_outputs()))
         self._names = [port.name for port in self.outputs]
         self._one_by_one = any(port.shape and port.shape[0] == 1 for port in self.inputs)
+        self.nodes = _nodes(self._session)
+        ours = self.provider.partition(":")[0]
+        # DirectML takes one run at a time
+        self._turn = Lock() if ours == "directml" else nullcontext()
+        self._bound: Bound | None = None
+        if ours in ON_CUDA and torch.cuda.is_available():
+            self._bound = Bound(self._session, torch.device("cuda", index or 0))
 
     @property
     def provider(self) -> str:
         """Name of the provider that the session itself puts first."""
         running = self._session.get_providers()[0]
-        return next((ours for ours, (theirs, _) in PROVIDERS.items() if theirs == running), running)
+        ours = next((o for o, (theirs, _) in PROVIDERS.items() if theirs == running), running)
+        number = self._session.get_provider_options().get(running, {}).get("device_id", "0")
+        return ours if number == "0" else f"{ours}:{number}"
 
     def __call__(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run a batch; see Engine."""
-        feeds = {
-            name: value.detach().to("cpu", torch.float32).contiguous().numpy()
-            for name, value in inputs.items()
-        }
-        size = len(next(iter(feeds.values())))
+        size = len(next(iter(inputs.values())))
         if self._one_by_one and size != 1:
-            runs = [self._run({k: v[i : i + 1] for k, v in feeds.items()}) for i in range(size)]
-            columns = [
-                torch.cat([torch.from_numpy(value) for value in column])
-                for column in zip(*runs, strict=True)
-            ]
+            runs = [self._run({k: v[i : i + 1] for k, v in inputs.items()}) for i in range(size)]
+            outputs = {name: torch.cat([run[name] for run in runs]) for name in self._names}
         else:
-            columns = [torch.from_numpy(v) for v in self._run(feeds)]
+            outputs = self._run(inputs)
         device = next(iter(inputs.values())).device
-        return {k: v.to(device) for k, v in zip(self._names, columns, strict=True)}
+        return {name: outputs[name].to(device) for name in self._names}
 
-    def _run(self, feeds: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    def _run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         try:
-            values: list[npt.NDArray[Any]] = self._session.run(self._names, feeds)
+            with self._turn:
+                return self._through_host(inputs) if self._bound is None else self._bound(inputs)
         except Exception as error:  # ONNX Runtime's own errors share no base
             raise EngineError(
                 f"Network {self.model!r} could not be run on {self.provider!r}: {error}",
                 model=self.model,
             ) from error
-        return values
+
+    def _through_host(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        feeds = {
+            name: value.detach().to("cpu", torch.float32).contiguous().numpy()
+            for name, value in inputs.items()
+        }
+        values = self._session.run(self._names, feeds)
+        return {k: torch.from_numpy(v) for k, v in zip(self._names, values, strict=True)}
 
     def safer(self) -> OnnxEngine:
         """Return the network on the CPU, with the graph as it was written, unoptimised."""
@@ -121,34 +145,61 @@ class OnnxEngine:
 
 
 def _open(
-    weights: bytes, provider: str, threads: int | None, optimise: bool
+    weights: bytes, provider: str, threads: int | None, optimise: bool, setup: Setup
 ) -> tuple[ort.InferenceSession, str | None]:
     """Open a session; also return why ``provider`` does not run it, or None if it does."""
-    options = ort.SessionOptions()
-    options.log_severity_level = ERRORS_ONLY
-    options.intra_op_num_threads = threads or usable_cores()
-    # A waiting thread must not spin: the cores are needed by the stages between two networks.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if not optimise:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    cpu = PROVIDERS["cpu"][0]
+    theirs, package = PROVIDERS[provider]
+    cores = threads or usable_cores()
+
+    def opened(*names: str) -> ort.InferenceSession:
+        options = session_options(names[0], cores, optimise=optimise)
+        chain = [(PROVIDERS[name][0], provider_options(name, setup)) for name in names]
+        # without its fallback, which prints to the standard output and then runs on the CPU
+        return ort.InferenceSession(weights, options, providers=chain, enable_fallback=0)
+
     built_in = ort.get_available_providers()
-    if provider not in built_in:
-        package = next(package for theirs, package in PROVIDERS.values() if theirs == provider)
+    if theirs not in built_in:
         fault = (
             f"the installed ONNX Runtime {ort.__version__} was built without it "
             f"(it has {', '.join(built_in)}; the package {package} has it)."
         )
-        return ort.InferenceSession(weights, options, providers=[cpu]), fault
-    session = ort.InferenceSession(weights, options, providers=list(dict.fromkeys([provider, cpu])))
+        return opened("cpu"), fault
+    if provider == "cpu":
+        return opened("cpu"), None
+    if provider in ON_CUDA:
+        load_libraries()
+    try:
+        session = opened(provider, *([NEXT[provider]] if provider in NEXT else []), "cpu")
+    except Exception as error:  # noqa: BLE001 - ONNX Runtime's own errors share no base
+        session = opened("cpu")  # raises the like if the network is at fault
+        return session, f"ONNX Runtime {ort.__version__} offers it and could not open it: {error}"
     running = session.get_providers()
-    if running[0] == provider:
-        return session, None
-    fault = (
-        f"ONNX Runtime {ort.__version__} offers it, but the session runs on {', '.join(running)}. "
-        "Usually a driver or a CUDA or cuDNN library of the matching version is missing."
-    )
-    return session, fault
+    if running[0] != theirs:
+        fault = (
+            f"ONNX Runtime {ort.__version__} offers it, but the session runs on "
+            f"{', '.join(running)}. Usually a driver or a CUDA or cuDNN library of the matching "
+            "version is missing."
+        )
+        return session, fault
+    nodes = _nodes(session)
+    if nodes is not None and not nodes.get(provider):
+        taken = ", ".join(f"{count} on {name}" for name, count in nodes.items())
+        return opened("cpu"), f"it took none of the network's nodes ({taken})."
+    return session, None
+
+
+def _nodes(session: ort.InferenceSession) -> dict[str, int] | None:
+    """Return how many nodes each provider runs, by our names, or None if that is not known.
+
+    ONNX Runtime tells it from 1.24 on, of sessions that were asked to remember it.
+    """
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return None
+    names = {theirs: ours for ours, (theirs, _) in PROVIDERS.items()}
+    counts: Counter[str] = Counter()
+    for part in session.get_provider_graph_assignment_info():
+        counts[names.get(part.ep_name, part.ep_name)] += len(part.get_nodes())
+    return dict(counts) or None
 
 
 def usable_cores() -> int:
