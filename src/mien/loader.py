@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from mien.engines import Engine, OnnxEngine
+from mien.engines import Engine, choose
 from mien.models import (
     CONTRACTS,
     Catalogue,
@@ -20,8 +19,6 @@ from mien.stages.detect import Detector
 from mien.stages.embed import Embedder
 from mien.stages.landmark import Landmarker
 
-log = logging.getLogger(__name__)
-
 MESH = "facemesh"
 """The network that places the mesh."""
 
@@ -33,7 +30,7 @@ C = TypeVar("C", bound=Contract)
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Loads networks by name, all on one provider; see OnnxEngine for the options."""
+    """Loads networks by name, each on the provider that is asked for; see engines.choose."""
 
     catalogue: Catalogue
     provider: str
@@ -47,14 +44,13 @@ class Loader:
         """
         role = next(role for role, contract in CONTRACTS.items() if contract is kind)
         card = self.catalogue.card(name, role)
-        engine = OnnxEngine(
+        engine = choose(
             name,
             card.read,
             provider=self.provider,
             allow_fallback=self.allow_fallback,
             threads=self.threads,
         )
-        log.info("%s runs on %s", name, engine.provider)
         return engine, cast("C", card.contract)
 
     def finder(self, detector: str) -> FaceFinder:

@@ -62,7 +62,8 @@ Detector = Annotated[
 Provider = Annotated[
     str | None,
     typer.Option(
-        help="What runs the networks: cpu, cuda, tensorrt, openvino, coreml, directml.",
+        help="What runs the networks: cpu, cuda (or cuda:1), tensorrt, openvino, coreml, directml, "
+        "or auto: the fastest that does.",
         show_default="cpu",
         rich_help_panel=NETWORKS,
     ),

@@ -10,25 +10,17 @@ from typing import Literal
 import onnxruntime as ort
 
 from mien.doctor.machine import Machine
-from mien.engines import PROVIDERS, Engine, OnnxEngine
+from mien.engines import FASTEST_FIRST, PROVIDERS, Engine, OnnxEngine
+from mien.engines.choose import SYSTEMS
+from mien.engines.tensorrt import fault_of_tensorrt
 from mien.errors import EngineError, EngineUnavailable, ModelError, WeightsMissing
 from mien.models import Card, Role
-
-FASTEST_FIRST = ("tensorrt", "cuda", "coreml", "openvino", "directml", "cpu")
-
-SYSTEMS = {
-    "tensorrt": ("linux", "win32"),
-    "cuda": ("linux", "win32"),
-    "coreml": ("darwin",),
-    "openvino": ("linux", "win32"),
-    "directml": ("win32",),
-}
-"""Where a provider can be had, by ``sys.platform``; the CPU's can everywhere."""
 
 GPU_PACKAGE = '"onnxruntime-gpu[cuda,cudnn]"'
 """With CUDA's libraries; the quotes are for the shell."""
 
 LIBRARIES = {
+    "tensorrt": "pip install --upgrade tensorrt, of the version that this ONNX Runtime is made for",
     "cuda": f"Update the NVIDIA driver, then: pip install --upgrade {GPU_PACKAGE}",
     "openvino": "pip install --upgrade onnxruntime-openvino openvino",
 }
@@ -71,7 +63,11 @@ def look_at_networks(
 
     Never raises for a faulty network.
     """
-    absent = not_offered(ort.get_available_providers(), machine)
+    offered = ort.get_available_providers()
+    absent = not_offered(offered, machine)
+    if PROVIDERS["tensorrt"][0] in offered and (fault := fault_of_tensorrt(0)):
+        why = fault[:1].upper() + fault[1:]
+        absent["tensorrt"] = PassedOver("tensorrt", why, LIBRARIES["tensorrt"])
     networks, engines = [], {}
     for card in cards:
         network, engine = _look_at(card, absent, threads)

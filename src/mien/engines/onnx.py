@@ -93,7 +93,7 @@ class OnnxEngine:
         self._names = [port.name for port in self.outputs]
         self._one_by_one = any(port.shape and port.shape[0] == 1 for port in self.inputs)
         self.nodes = _nodes(self._session)
-        ours = self.provider.partition(":")[0]
+        ours = name if fault is None else "cpu"
         # DirectML takes one run at a time
         self._turn = Lock() if ours == "directml" else nullcontext()
         self._bound: Bound | None = None
