@@ -1,16 +1,22 @@
-"""The tensor code on a GPU gives what it gives on the CPU."""
+"""The tensor code and the networks on a GPU give what they give on the CPU."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
+import onnxruntime as ort
 import pytest
 import torch
 from conftest import CONSENT, scene
 from torch import Tensor
 
 from mien import Cast
+from mien.engines import choose
+from mien.engines.cache import EngineCache
+from mien.engines.prepared import PreparedEngine
+from mien.engines.tensorrt import fault_of_tensorrt, open_tensorrt
 from mien.geometry import cut, fit_similarity, paste, template, uncover
+from mien.models import Catalogue
 from mien.stages.color import match_color
 from mien.stages.mask import face_mask
 from mien.stages.poisson import poisson_blend
@@ -116,3 +122,83 @@ def test_a_clip_on_the_gpu_is_followed_as_on_the_cpu(swapper, load, parts):
         assert (here.chosen, here.roles) == (there.chosen, there.roles)
         assert here.faces.ids.tolist() == there.faces.ids.tolist()
         assert float((here.faces.points - there.faces.points.cpu()).abs().max()) < 0.5
+
+
+# ONNX Runtime on the GPU
+
+ON_CUDA = pytest.mark.skipif(
+    "CUDAExecutionProvider" not in ort.get_available_providers(),
+    reason="this ONNX Runtime was built without CUDA",
+)
+
+
+def some(name, size):
+    """Return inputs of the network of this name, on the CPU."""
+    draw = torch.Generator().manual_seed(size)
+    if name == "yunet":
+        return {"input": torch.rand(1, 3, 32 * size, 320, generator=draw) * 255}
+    source = torch.nn.functional.normalize(torch.randn(size, 128, generator=draw))
+    return {"target": torch.rand(size, 3, 256, 256, generator=draw), "source": source}
+
+
+@ON_CUDA
+@pytest.mark.parametrize("name", ["yunet", "mien-256"])
+def test_bound_outputs_stay_on_the_gpu_and_are_the_cpu_s(name):
+    read = Catalogue().card(name).read
+    here, there = choose(name, read), choose(name, read, provider="cuda:0")
+    assert there.provider == "cuda"
+    assert there._bound is not None
+    assert there.nodes is None or there.nodes["cuda"] > there.nodes.get("cpu", 0)
+    for size in (1, 3, 5):
+        inputs = some(name, size)
+        on_gpu = there({key: value.cuda() for key, value in inputs.items()})
+        for key, value in here(inputs).items():
+            assert on_gpu[key].is_cuda
+            # TensorFloat-32 has ten bits of mantissa
+            torch.testing.assert_close(on_gpu[key].cpu(), value, atol=2e-2, rtol=2e-2)
+        from_host = there(inputs)
+        assert {value.device.type for value in from_host.values()} == {"cpu"}
+
+
+@ON_CUDA
+def test_inputs_that_are_still_being_made_are_waited_for():
+    engine = choose("mien-256", Catalogue().card("mien-256").read, provider="cuda")
+    inputs = {key: value.cuda() for key, value in some("mien-256", 4).items()}
+    expected = engine(inputs)["output"].clone()
+    heavy = torch.randn(4096, 4096, device="cuda")
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            late = torch.zeros_like(inputs["target"])
+            for _ in range(20):
+                heavy = (heavy @ heavy).clamp(-1, 1)
+            late += inputs["target"] + 0 * heavy.sum()
+            found = engine({"target": late, "source": inputs["source"]})["output"]
+            torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+
+
+@ON_CUDA
+def test_auto_takes_the_gpu():
+    engine = choose("yunet", Catalogue().card("yunet").read, provider="auto")
+    assert engine.provider in ("tensorrt", "cuda")
+
+
+@pytest.mark.skipif(
+    "TensorrtExecutionProvider" not in ort.get_available_providers(),
+    reason="this ONNX Runtime was built without TensorRT",
+)
+def test_tensorrt_takes_over_and_is_found_again(tmp_path):
+    if fault := fault_of_tensorrt(0):
+        pytest.skip(fault)
+    read, files = Catalogue().card("mien-256").read, EngineCache(tmp_path)
+    engine = open_tensorrt("mien-256", read, files=files)
+    assert isinstance(engine, PreparedEngine)
+    assert engine.wait(600)
+    assert engine.provider == "tensorrt"
+    inputs = some("mien-256", 20)  # more than one part
+    found = engine({key: value.cuda() for key, value in inputs.items()})["output"]
+    expected = choose("mien-256", read)(inputs)["output"]
+    assert found.is_cuda
+    torch.testing.assert_close(found.cpu(), expected, atol=2e-2, rtol=2e-2)
+    again = open_tensorrt("mien-256", read, files=files, only_ready=True)
+    assert again.provider == "tensorrt"
