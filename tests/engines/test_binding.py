@@ -79,6 +79,24 @@ def test_names_that_do_not_fit_are_named():
         bound(network())({**batch(1), "z": torch.ones(1, 3)})
 
 
+def test_types_that_cannot_be_bound_are_named_and_go_through_the_host(monkeypatch):
+    ports = [
+        helper.make_tensor_value_info(name, kind, ("N", 3))
+        for name, kind in (("x", TensorProto.FLOAT), ("t", TensorProto.STRING))
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["t"], to=TensorProto.STRING)], "g", ports[:1], ports[1:]
+    )
+    opset = [helper.make_opsetid("", 17)]
+    content = helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    with pytest.raises(TypeError, match="string"):
+        bound(content)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("mien.engines.onnx.ON_CUDA", ("cpu",))
+    assert OnnxEngine("net", lambda: content)._bound is None
+    assert OnnxEngine("net", network)._bound is not None
+
+
 def test_threads_at_once_get_their_own_answers():
     run = bound(network())
     batches = [batch(1 + seed % 5, seed) for seed in range(60)]

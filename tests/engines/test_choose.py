@@ -42,9 +42,9 @@ def refusal(reason):
 
 
 def test_every_provider_has_a_runner_and_the_cpu_is_last():
-    assert tuple(RUNNERS) == FASTEST_FIRST
+    assert [name for name in RUNNERS if name in PROVIDERS] == list(FASTEST_FIRST)
+    assert list(RUNNERS)[-1] == "cpu"
     assert set(FASTEST_FIRST) == set(PROVIDERS)
-    assert FASTEST_FIRST[-1] == "cpu"
 
 
 # With the ONNX Runtime that is here

@@ -6,7 +6,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from threading import Lock
 from types import MappingProxyType
@@ -98,7 +98,8 @@ class OnnxEngine:
         self._turn = Lock() if ours == "directml" else nullcontext()
         self._bound: Bound | None = None
         if ours in ON_CUDA and torch.cuda.is_available():
-            self._bound = Bound(self._session, torch.device("cuda", index or 0))
+            with suppress(TypeError):  # values of some other type go through the host
+                self._bound = Bound(self._session, torch.device("cuda", index or 0))
 
     @property
     def provider(self) -> str:

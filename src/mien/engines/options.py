@@ -54,7 +54,7 @@ class Setup:
 def split_provider(text: str, known: Iterable[str]) -> tuple[str, int | None]:
     """Return the name and the device's number of 'cuda:1'. Raises InvalidOption."""
     names = list(known)
-    found = re.fullmatch(r"([a-z-]+)(?::(\d{1,3}))?", text)
+    found = re.fullmatch(r"([a-z][a-z0-9-]*)(?::(\d{1,3}))?", text)
     if not found or found[1] not in names or (found[2] and found[1] not in INDEXED):
         numbered = ", ".join(name for name in names if name in INDEXED)
         allowed = ", ".join(names) + f"; with the number of a device, as in cuda:1: {numbered}"

@@ -113,8 +113,9 @@ class PreparedEngine:
     def _work(self, *, told: bool = True) -> None:
         begun = time.monotonic()
         if told:
-            log.info(
-                "%s is being prepared for %s, which takes minutes, once; %s serves until then.",
+            log.warning(  # so that a process that does not end is understood
+                "%s is being prepared for %s: this takes minutes, once. %s serves until then, and "
+                "the process does not end before.",
                 *(self.model, self._name, self._meanwhile.provider),
             )
         try:
