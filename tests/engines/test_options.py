@@ -77,6 +77,18 @@ COREML = {
             "1.22.1",
             {"device_type": "GPU.1", "precision": "FP32", "cache_dir": "cache"},
         ),
+        (
+            "openvino",
+            Setup(threads=2),
+            "1.22.1",
+            {"device_type": "CPU", "precision": "FP32", "num_of_threads": "2"},
+        ),
+        (
+            "openvino",
+            Setup(threads=2),
+            "1.24.1",
+            {"device_type": "CPU", "load_config": f32("CPU", INFERENCE_NUM_THREADS="2")},
+        ),
         ("openvino", Setup(), "1.23.0", {"device_type": "CPU", "load_config": f32("CPU")}),
         (
             "openvino",

@@ -82,7 +82,8 @@ def choose(
     runners = RUNNERS if runners is None else runners
     if threads is not None and not 1 <= threads <= MOST_THREADS:
         raise InvalidOption("threads", threads, f"1 to {MOST_THREADS}")
-    name, index = split_provider(provider, (AUTO, *reversed(list(runners))))
+    known = sorted(runners, key=lambda one: [*PROVIDERS, one].index(one))
+    name, index = split_provider(provider, (AUTO, *known))
     if name == AUTO:
         return _fastest(model, read, threads, runners)
     try:

@@ -69,7 +69,7 @@ class OnnxEngine:
         setup: Setup | None = None,
     ) -> None:
         name, index = split_provider(provider, PROVIDERS)
-        setup = replace(setup or Setup(), index=index)
+        setup = replace(setup or Setup(), index=index, threads=threads)
         if threads is not None and not 1 <= threads <= MOST_THREADS:
             raise InvalidOption("threads", threads, f"1 to {MOST_THREADS}")
         self.model = model

@@ -38,6 +38,9 @@ class Setup:
     index: int | None = None
     """Number of the device; None is the first."""
 
+    threads: int | None = None
+    """Number of CPU threads, for a provider that has its own; None leaves it to the provider."""
+
     cache: Path | None = None
     """Folder of what is compiled for one network; None: nothing is kept."""
 
@@ -137,9 +140,13 @@ def _openvino(setup: Setup, runtime: str) -> Options:
     major, minor = map(int, runtime.split(".")[:2])
     if (major, minor) < (1, 23):
         options["precision"] = "FP32"
+        if setup.threads and device == "CPU":
+            options["num_of_threads"] = str(setup.threads)
         return options | ({"cache_dir": str(setup.cache)} if setup.cache else {})
     # from 1.23 on, these are properties of OpenVINO, and the options are deprecated
     properties = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    if setup.threads and device == "CPU":
+        properties["INFERENCE_NUM_THREADS"] = str(setup.threads)
     if setup.cache:
         properties["CACHE_DIR"] = str(setup.cache)
     return options | {"load_config": json.dumps({device: properties})}
