@@ -12,6 +12,7 @@ from test_onnx import CPU, CUDA, assert_right, batch, network
 
 from mien.engines import AUTO, FASTEST_FIRST, PROVIDERS, OnnxEngine, choose
 from mien.engines.choose import RUNNERS, Wanted, running
+from mien.engines.libraries import reason_of
 from mien.errors import EngineError, EngineUnavailable, InvalidOption
 
 ABSENT = [n for n, (theirs, _) in PROVIDERS.items() if theirs not in ort.get_available_providers()]
@@ -157,6 +158,19 @@ def test_what_is_no_provider_is_refused_with_those_there_are(provider):
         choose("net", lambda: pytest.fail("the weights were read"), provider=provider)
     assert (caught.value.option, caught.value.value) == ("provider", provider)
     assert all(name in str(caught.value) for name in (AUTO, *PROVIDERS, "cuda:1"))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("CUDA failure 100", "CUDA failure 100."),
+        ("It is\n  missing.\n", "It is missing."),
+        ("/src/a/b_state.cc:729 void a::b(C&, const D&) Please install it.", "Please install it."),
+        ("[ONNXRuntimeError] : 1 : FAIL : No (x) Y", "[ONNXRuntimeError] : 1 : FAIL : No (x) Y."),
+    ],
+)
+def test_reasons_are_one_sentence_without_places_in_code(error, said):
+    assert reason_of(RuntimeError(error)) == said
 
 
 # What runs it

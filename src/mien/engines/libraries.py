@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from contextlib import redirect_stdout
 from functools import cache
 
 import onnxruntime as ort
 
 log = logging.getLogger(__name__)
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error of ONNX Runtime says, as one sentence, without the place in its code."""
+    said = " ".join(str(error).split())
+    said = re.sub(r"^\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z])", "", said)
+    return said if said.endswith((".", "!")) else f"{said}."
 
 
 @cache

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mien.engines.binding import Bound
-from mien.engines.libraries import load_libraries
+from mien.engines.libraries import load_libraries, reason_of
 from mien.engines.options import (
     NEXT,
     ON_CUDA,
@@ -173,7 +173,8 @@ def _open(
         session = opened(provider, *([NEXT[provider]] if provider in NEXT else []), "cpu")
     except Exception as error:  # noqa: BLE001 - ONNX Runtime's own errors share no base
         session = opened("cpu")  # raises the like if the network is at fault
-        return session, f"ONNX Runtime {ort.__version__} offers it and could not open it: {error}"
+        said = reason_of(error)
+        return session, f"ONNX Runtime {ort.__version__} offers it and could not open it: {said}"
     running = session.get_providers()
     if running[0] != theirs:
         fault = (

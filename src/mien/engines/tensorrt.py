@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mien.engines.cache import EngineCache, Ingredients, sha256_of
-from mien.engines.libraries import load_libraries
+from mien.engines.libraries import load_libraries, reason_of
 from mien.engines.onnx import PROVIDERS, OnnxEngine
 from mien.engines.options import BUILDER_LEVEL, Setup, provider_options, session_options
 from mien.engines.prepared import PreparedEngine
@@ -153,7 +153,7 @@ def _fault_of_library(index: int) -> str | None:
             NOTHING, options, providers=[(THEIRS, told)], enable_fallback=0
         )
     except Exception as error:  # noqa: BLE001 - ONNX Runtime's own errors share no base
-        return f"ONNX Runtime {ort.__version__} offers it and could not load it: {error}"
+        return f"ONNX Runtime {ort.__version__} offers it and could not load it: {reason_of(error)}"
     if session.get_providers()[0] == THEIRS:
         return None
     return (
