@@ -86,13 +86,11 @@ class WholeFrame(nn.Module):
         who: Who = "largest",
         side: int = SIDE,
         color_match: bool = True,
-        half: bool = False,
     ) -> None:
         """``parts`` are networks by role; without an ``occlusion`` nothing stays before a face.
 
         ``who`` is swapped: the largest face, all faces (both by the first person), or those that
-        resemble the people who are replaced. ``half`` cuts faces from float16 frames, in which
-        bytes are exact and filters nearly so.
+        resemble the people who are replaced.
         """
         super().__init__()
         detector, mesh = parts["detector"], parts["mesh"]
@@ -108,7 +106,7 @@ class WholeFrame(nn.Module):
         assert self._swap is not None
         contract = self._swap.contract
         assert isinstance(contract, SwapperContract)
-        self._size, self._who, self._half = contract.size, who, half
+        self._size, self._who = contract.size, who
         self._limit = 0.0
         self.codec = Codec(contract.pixels)
         self.register_buffer("template_points", template(contract.template).at(contract.size))
@@ -132,19 +130,17 @@ class WholeFrame(nn.Module):
         ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
         faces receive them, for "person".
         """
-        planes = pixels.permute(2, 0, 1).float()
-        source = planes.half() if self._half else planes
-        guesses, scores = self.look(planes)
-        mesh, points, presence = self.place(source, guesses)
+        guesses, scores = self.look(pixels)
+        mesh, points, presence = self.place(pixels, guesses)
         low, high = mesh.amin(dim=1), mesh.amax(dim=1)
         real = _real(scores, presence)
         areas = torch.where(real, (high - low).prod(dim=1), 0)
         areas, order = areas.sort(descending=True, stable=True)
         mesh, points, scores, real = (x[order] for x in (mesh, points, scores, real))
         boxes = torch.cat([low, high], dim=1)[order]
-        roles, wanted = self._cast(source, points, real, people, replaced)
+        roles, wanted = self._cast(pixels, points, real, people, replaced)
         matrices = fit_similarity(points, self.template_points)
-        crops = cut(source, matrices, self._size)
+        crops = cut(pixels, matrices, self._size)
         made, faulty = self._made(crops, wanted)
         used = (roles >= 0) & ~faulty
         mask = face_mask(apply(matrices, mesh), self._size)
@@ -158,11 +154,9 @@ class WholeFrame(nn.Module):
         nowhere = torch.zeros_like(matrices)
         nowhere[:, 0, 0] = nowhere[:, 1, 1] = 1
         matrices = torch.where(used[:, None, None], matrices, nowhere)
-        planes = lay(
-            planes, patches, matrices, torch.arange(len(areas) - 1, -1, -1, device=areas.device)
-        )
+        largest_last = torch.arange(len(areas) - 1, -1, -1, device=areas.device)
         return Outcome(
-            pixels=planes.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous(),
+            pixels=lay(pixels, patches, matrices, largest_last),
             boxes=boxes,
             points=points,
             scores=torch.where(real, scores, 0),
@@ -172,7 +166,7 @@ class WholeFrame(nn.Module):
 
     def _cast(
         self,
-        planes: Tensor,
+        pixels: Tensor,
         points: Tensor,
         real: Tensor,
         people: Tensor,
@@ -184,7 +178,7 @@ class WholeFrame(nn.Module):
             assert self._embedder is not None
             assert replaced is not None
             contract = self._embedder.contract
-            crops = cut(planes, fit_similarity(points, self.embedding_points), contract.size)
+            crops = cut(pixels, fit_similarity(points, self.embedding_points), contract.size)
             outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
             own = functional.normalize(outputs[contract.output], dim=1)
             far, role = (1 - own @ replaced.T).min(dim=1)
