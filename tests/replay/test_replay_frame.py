@@ -69,6 +69,15 @@ def test_a_frame_is_that_of_the_pipeline(parts, lite, frame, load, who, least):
     assert not made.faulty.any()
 
 
+def test_poisson_blending_is_the_pipelines(parts, frame, load):
+    swapper = mien.Swapper(model="mien-lite", threads=1, blend="poisson")
+    dev = swapper.identity(load("dev"), consent=CONSENT)
+    theirs = torch.from_numpy(swapper.swap(frame.numpy(), dev, faces="all").pixels)
+    made = whole(parts, frame, who="all", blend="poisson")(frame, dev.embedding[None])
+    changed = (theirs != frame).any(dim=2)
+    assert psnr(made.pixels[changed], theirs[changed]) > 43
+
+
 def test_people_are_known_by_their_faces(parts, lite, frame, load):
     dev, ada, mei = (lite.identity(load(name), consent=CONSENT) for name in ("dev", "ada", "mei"))
     people = torch.stack([dev.embedding, ada.embedding])

@@ -23,6 +23,7 @@ from mien.models import (
     OcclusionContract,
     SwapperContract,
 )
+from mien.pipeline import Blend
 from mien.pipeline.finder import CLEAR_SCORE, GUESS, LIKELY, PRESENT, SURE
 from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
@@ -31,6 +32,7 @@ from mien.replay.landmark import Landmarks
 from mien.replay.warp import cut, lay
 from mien.stages.mask import face_mask
 from mien.stages.occlude import resized, shares
+from mien.stages.poisson import poisson_blend
 from mien.stages.swap import FLAT
 
 Who = Literal["largest", "all", "person"]
@@ -86,6 +88,7 @@ class WholeFrame(nn.Module):
         who: Who = "largest",
         side: int = SIDE,
         color_match: bool = True,
+        blend: Blend = "alpha",
     ) -> None:
         """``parts`` are networks by role; without an ``occlusion`` nothing stays before a face.
 
@@ -106,7 +109,7 @@ class WholeFrame(nn.Module):
         assert self._swap is not None
         contract = self._swap.contract
         assert isinstance(contract, SwapperContract)
-        self._size, self._who = contract.size, who
+        self._size, self._who, self._blend = contract.size, who, blend
         self._limit = 0.0
         self.codec = Codec(contract.pixels)
         self.register_buffer("template_points", template(contract.template).at(contract.size))
@@ -148,6 +151,8 @@ class WholeFrame(nn.Module):
             mask = mask * self._seen(self._occlusion, crops)
         if self.color is not None:
             made = self.color(made, crops, mask)
+        if self._blend == "poisson":
+            made = poisson_blend(made, crops, mask).clamp(0, 1)
         opacity = torch.where(used[:, None, None], mask, 0)[:, None]
         patches = torch.cat([made * opacity, opacity], dim=1)
         # slots without a face have no place: whatever lies there must not become one
