@@ -77,6 +77,7 @@ class WholeFrame(nn.Module):
 
     template_points: Tensor
     embedding_points: Tensor
+    straight: Tensor
 
     def __init__(
         self,
@@ -113,6 +114,7 @@ class WholeFrame(nn.Module):
         self._limit = 0.0
         self.codec = Codec(contract.pixels)
         self.register_buffer("template_points", template(contract.template).at(contract.size))
+        self.register_buffer("straight", torch.eye(3)[:2])
         if self._occlusion is not None:
             seen = self._occlusion.contract
             assert isinstance(seen, OcclusionContract)
@@ -156,9 +158,7 @@ class WholeFrame(nn.Module):
         opacity = torch.where(used[:, None, None], mask, 0)[:, None]
         patches = torch.cat([made * opacity, opacity], dim=1)
         # slots without a face have no place: whatever lies there must not become one
-        nowhere = torch.zeros_like(matrices)
-        nowhere[:, 0, 0] = nowhere[:, 1, 1] = 1
-        matrices = torch.where(used[:, None, None], matrices, nowhere)
+        matrices = torch.where(used[:, None, None], matrices, self.straight)
         largest_last = torch.arange(len(areas) - 1, -1, -1, device=areas.device)
         return Outcome(
             pixels=lay(pixels, patches, matrices, largest_last),
