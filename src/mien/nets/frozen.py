@@ -73,6 +73,14 @@ class FrozenNet(nn.Module):
                 setattr(self, buffer, value.to(dtype))
         return self
 
+    def channels_last(self) -> FrozenNet:
+        """Store kernels channels last, which convolutions then follow; return the network."""
+        for buffer in self._buffer_of.values():
+            value = getattr(self, buffer)
+            if value.ndim == 4:
+                setattr(self, buffer, value.contiguous(memory_format=torch.channels_last))
+        return self
+
     def forward(self, *inputs: Tensor) -> list[Tensor]:
         """Return the graph's outputs for its ``inputs``."""
         values: dict[str, Any] = dict(zip(self._inputs, inputs, strict=True))
