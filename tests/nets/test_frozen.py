@@ -77,6 +77,35 @@ def test_a_batch_norm_is_merged_into_its_convolution_unless_that_is_read_twice()
     torch.testing.assert_close(FrozenNet(twice)(x)[0], c + n)
 
 
+def modulation(*, outputs):
+    steps = [
+        Operator("InstanceNormalization", ["x", "ones", "zeros"], ["n"], {"epsilon": 1e-5}),
+        Operator("Mul", ["gain", "n"], ["m"], {}),
+        Operator("Add", ["m", "bias"], ["y"], {}),
+    ]
+    tensors = {"ones": torch.ones(3), "zeros": torch.zeros(3)}
+    return FrozenNet(Graph(steps, tensors, ["x", "gain", "bias"], outputs))
+
+
+def test_a_modulated_norm_is_one_operator_unless_its_parts_are_wanted():
+    draw = torch.Generator().manual_seed(0)
+    x, gain, bias = (torch.randn(2, 3, *side, generator=draw) for side in ((8, 8), (1, 1), (1, 1)))
+    plain = torch.nn.functional.instance_norm(x)
+    net = modulation(outputs=["y"])
+    assert [step.kind for step in net._steps] == ["Modulation"]
+    torch.testing.assert_close(net(x, gain, bias)[0], plain * gain + bias)
+    net = modulation(outputs=["y", "n"])
+    assert [step.kind for step in net._steps] == ["InstanceNormalization", "Mul", "Add"]
+    torch.testing.assert_close(net(x, gain, bias), [plain * gain + bias, plain])
+
+
+def test_a_flat_channel_does_not_overflow_float16():
+    x = torch.full((1, 3, 8, 8), 300.0, dtype=torch.float16)
+    one = torch.ones(1, 3, 1, 1, dtype=torch.float16)
+    for value in modulation(outputs=["y", "n"]).lower(torch.float16, exact_ends=False)(x, one, one):
+        assert bool(torch.isfinite(value).all())
+
+
 def test_an_unknown_operator_is_an_error_at_once():
     with pytest.raises(ValueError, match="Sinh"):
         FrozenNet(Graph([Operator("Sinh", ["x"], ["y"], {})], {}, ["x"], ["y"]))

@@ -7,7 +7,6 @@ unknown one is an error when the module is made, not when it runs.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from mien.nets.graph import Graph, Operator
-from mien.nets.operators import OPERATORS, TOLD, norm_terms, refusal
+from mien.nets.merging import merge_batch_norms, merge_modulations
+from mien.nets.operators import OPERATORS, TOLD, refusal
 
 LINEAR = frozenset({"Conv", "Gemm", "MatMul"})
 
@@ -44,7 +44,7 @@ class FrozenNet(nn.Module):
         values = {name: _value(t, told=name in told) for name, t in graph.tensors.items()}
         # what hangs on no input, such as weights stored as int8 with a scale, is computed once
         steps = [step for step in graph.operators if not _folded(step, values)]
-        self._steps = _merge_batch_norms(steps, values)
+        self._steps = merge_modulations(merge_batch_norms(steps, values), values, graph.outputs)
         self._inputs, self._outputs = list(graph.inputs), list(graph.outputs)
         used = {name for step in self._steps for name in step.inputs} | set(self._outputs)
         tensors = {n: v for n, v in values.items() if n in used and isinstance(v, Tensor)}
@@ -142,43 +142,3 @@ def _ends(steps: list[Operator], outputs: Iterable[str]) -> set[str]:
             if step.kind not in LINEAR:
                 behind.update(step.inputs)
     return read
-
-
-def _merge_batch_norms(steps: list[Operator], values: dict[str, Any]) -> list[Operator]:
-    """Take batch norms into the convolutions before them: one pass over memory less each.
-
-    Those that stand alone become a scale and a shift.
-    """
-    readers = Counter(name for step in steps for name in step.inputs)
-    merged: list[Operator] = []
-    place: dict[str, int] = {}  # where in ``merged`` the convolution stands that makes a value
-    for step in steps:
-        index = place.get(step.inputs[0])
-        lone = index is not None and readers[step.inputs[0]] == 1
-        if step.kind == "BatchNormalization" and index is not None and lone:
-            merged[index] = _merged(merged[index], step, values)
-        else:
-            index = len(merged)
-            merged.append(_affine(step, values) if step.kind == "BatchNormalization" else step)
-        if merged[index].kind == "Conv":
-            place[step.outputs[0]] = index
-    return merged
-
-
-def _affine(norm: Operator, values: dict[str, Any]) -> Operator:
-    scale, shift = norm_terms([values[name] for name in norm.inputs[1:]], norm.attributes)
-    name = norm.outputs[0]
-    values[f"{name}/scale"], values[f"{name}/shift"] = scale, shift
-    inputs = [norm.inputs[0], f"{name}/scale", f"{name}/shift"]
-    return Operator("ChannelAffine", inputs, norm.outputs, {})
-
-
-def _merged(conv: Operator, norm: Operator, values: dict[str, Any]) -> Operator:
-    scale, shift = norm_terms([values[name] for name in norm.inputs[1:]], norm.attributes)
-    weight = values[conv.inputs[1]]
-    name = norm.outputs[0]
-    values[f"{name}/weight"] = weight * scale.view(-1, *[1] * (weight.ndim - 1))
-    before = values[conv.inputs[2]] if len(conv.inputs) > 2 else torch.zeros_like(shift)
-    values[f"{name}/bias"] = before * scale + shift
-    inputs = [conv.inputs[0], f"{name}/weight", f"{name}/bias"]
-    return Operator("Conv", inputs, norm.outputs, conv.attributes)
