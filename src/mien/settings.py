@@ -48,8 +48,8 @@ class Settings(BaseModel):
     detector: str = Field(default="yunet", description="a detector that 'mien models' lists")
     provider: str = Field(
         default="cpu",
-        description="what runs the networks: cpu, cuda, tensorrt, openvino, coreml or directml by "
-        "ONNX Runtime; torch-cuda (torch-cuda:1 is the second GPU) or torch-cpu by PyTorch",
+        description="what runs the networks: cpu, cuda, tensorrt, openvino, coreml, directml, "
+        "torch-cuda, torch-cpu",
     )
     allow_fallback: bool = Field(
         default=False, description="true or false: the CPU steps in if the provider cannot run"

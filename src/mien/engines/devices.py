@@ -14,7 +14,7 @@ TORCH_PROVIDERS = ("torch-cuda", "torch-cpu")
 
 def is_torch(provider: str) -> bool:
     """Return whether ``provider`` is PyTorch's to run; raises InvalidOption for torch-tpu, say."""
-    if not provider.startswith("torch"):
+    if not str(provider).startswith("torch"):
         return False
     if not re.fullmatch(r"torch-cpu|torch-cuda(:\d{1,3})?", provider):
         raise InvalidOption("provider", provider, [*TORCH_PROVIDERS, "torch-cuda:NUMBER"])
