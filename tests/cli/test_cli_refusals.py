@@ -200,6 +200,18 @@ def test_a_provider_that_cannot_run_is_one_unless_allowed(mien_, people, tmp_pat
     assert len(json.loads(printed)["faces"]) == 1
 
 
+def test_a_gpu_that_is_not_there_is_said_unless_the_cpu_may_step_in(mien_, people, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    command = ("faces", people["ben"], "--provider", "torch-cuda:1", "--json")
+    code, printed, errors = mien_(*command)
+    assert code == 1
+    assert "'torch-cuda:1' cannot run 'yunet'" in errors
+    assert json.loads(printed)["error"]["kind"] == "EngineUnavailable"
+    code, printed, _ = mien_(*command, "--allow-fallback")
+    assert code == 0
+    assert len(json.loads(printed)["faces"]) == 1
+
+
 def spoil(monkeypatch, rows):
     """Make the swap network return NaN in these rows of a batch, in its safe mode too."""
     call = OnnxEngine.__call__
