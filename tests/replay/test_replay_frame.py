@@ -11,7 +11,7 @@ from conftest import CONSENT, scene
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 import mien
-from mien.engines import OnnxEngine
+from mien.engines import OnnxEngine, open_engine
 from mien.models import Catalogue
 from mien.replay.frame import Part, WholeFrame
 from mien.replay.graph import Replay
@@ -31,6 +31,17 @@ def parts():
     cards = {role: CATALOGUE.card(name) for role, name in NAMES.items()}
     return {
         role: Part(OnnxEngine(card.name, card.read, threads=1), card.contract)
+        for role, card in cards.items()
+    }
+
+
+@pytest.fixture(scope="module", params=["cpu", "torch-cpu"])
+def any_parts(request):
+    cards = {role: CATALOGUE.card(name) for role, name in NAMES.items()}
+    return {
+        role: Part.of(
+            open_engine(card.name, card.read, provider=request.param, threads=1), card.contract
+        )
         for role, card in cards.items()
     }
 
@@ -56,10 +67,11 @@ def psnr(a, b):
 
 # for the largest face alone the finder begins coarser, and ends half a pixel elsewhere
 @pytest.mark.parametrize(("who", "least"), [("largest", 44), ("all", 45)])
-def test_a_frame_is_that_of_the_pipeline(parts, lite, frame, load, who, least):
+def test_a_frame_is_that_of_the_pipeline(any_parts, lite, frame, load, who, least):
     dev = lite.identity(load("dev"), consent=CONSENT)
     wanted = lite.swap(frame.numpy(), dev, faces=who)
-    made = whole(parts, frame, who=who)(frame, dev.embedding[None])
+    with torch.inference_mode():
+        made = whole(any_parts, frame, who=who)(frame, dev.embedding[None])
     count = 4 if who == "all" else 1
     assert (made.roles >= 0).sum() == len(wanted.report()["swapped"]) == count
     theirs = torch.from_numpy(wanted.pixels)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mien.engines import Engine, TorchEngine
 from mien.geometry import apply, fit_similarity, template
 from mien.models import (
     DetectorContract,
@@ -47,6 +48,22 @@ class Part:
 
     network: Network
     contract: Any
+
+    @classmethod
+    def of(cls, engine: Engine, contract: Any) -> Part:
+        """Return the network that ``engine`` runs, without the engine's own checks if it has any.
+
+        Only networks in PyTorch work on a GPU without waiting for it.
+        """
+        if not isinstance(engine, TorchEngine):
+            return cls(engine, contract)
+        module, takes, gives = engine.module, engine.inputs, engine.outputs
+
+        def run(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            values = module(*(inputs[port.name] for port in takes))
+            return {port.name: value for port, value in zip(gives, values, strict=True)}
+
+        return cls(run, contract)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
