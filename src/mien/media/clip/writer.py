@@ -68,7 +68,11 @@ class ClipWriter:
         self._work_folder, self._recipe = work, recipe
         self._work: Work | None = None
         self._stack = ExitStack()
+        self._open = ExitStack()
+        """Of the run, which is closed before the file gets its name."""
+
         self._run: Run | None = None
+        self._complete = False
 
     @property
     def resume_from(self) -> Fraction | None:
@@ -115,6 +119,23 @@ class ClipWriter:
                 self._run = self._begin(frame.look, frame.time)
             self._run.write(frame)
 
+    def complete(self) -> None:
+        """Write all that is still to come: leaving the context then only gives the file its name.
+
+        For files that are to appear together or not at all. Raises ClipUnwritable, DiskFull.
+        """
+        with explained_writing(self.path):
+            if self._run is None:
+                if self._work is None or not self._work.segments:
+                    raise ClipUnwritable(
+                        f"{self.path} cannot be written: there is not a single frame.",
+                        path=self.path,
+                    )
+                self._run = self._begin(self.clip.look, Fraction(0))
+            self._run.finish()
+            self._open.close()
+            self._complete = True
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -150,21 +171,17 @@ class ClipWriter:
             format=self.container.name,
             options=mux_options(self.clip.info, self.container, self.path),
         )
-        return self._stack.enter_context(Run(order, output, look, origin, work))
+        self._stack.enter_context(self._open)
+        return self._open.enter_context(Run(order, output, look, origin, work))
 
     def _finish(self) -> Written:
-        if self._run is None:
-            if self._work is None or not self._work.segments:
-                raise ClipUnwritable(
-                    f"{self.path} cannot be written: there is not a single frame.", path=self.path
-                )
-            self._run = self._begin(self.clip.look, Fraction(0))
-        run = self._run
-        run.finish()
+        if not self._complete:
+            self.complete()
+        assert self._run is not None
         self._stack.close()
         if self._work is not None:
             self._work.remove()
-        return replace(run.summary(), size=self.path.stat().st_size)
+        return replace(self._run.summary(), size=self.path.stat().st_size)
 
     def _discard(self, error: BaseException) -> None:
         if self._work is not None:
