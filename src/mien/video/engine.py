@@ -261,7 +261,7 @@ class _Run:
         job = self.job
         if self.untouched and self.record.frames:
             tags = {**job.settings.tags, **job.mark.tags_before}
-            if _copyable(job) or not writer.say_instead(tags):
+            if _copyable(job) or not writer.say_instead(tags, job.settings.covers):
                 self._write_beside()
                 raise _Untouched
         writer.complete()
