@@ -264,6 +264,18 @@ def test_an_interrupt_is_130_and_leaves_nothing(mien_, monkeypatch, tmp_path, pe
     assert names(tmp_path) == []
 
 
+def test_so_is_one_while_a_library_is_loaded(mien_, monkeypatch, tmp_path, people):
+    def interrupt(**options):
+        # as pybind11 says it
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr("mien.swapper.Swapper", interrupt)
+    code, printed, errors = mien_("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg")
+    assert (code, printed) == (130, "")
+    assert "interrupted; no half-written file was left" in errors
+    assert names(tmp_path) == []
+
+
 # Partial
 
 
