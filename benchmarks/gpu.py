@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -230,11 +231,8 @@ def twin(action: Callable[[], object]) -> Callable[[], object]:
     """Return the action as it is without kernels."""
 
     def eager() -> object:
-        before, warp.usable = warp.usable, lambda _: False
-        try:
+        with patch.object(warp, "usable", return_value=False):
             return action()
-        finally:
-            warp.usable = before
 
     return eager
 
