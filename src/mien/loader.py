@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from mien.engines import Engine, choose
+from mien.engines import Engine, choose, settled
 from mien.models import (
     CONTRACTS,
     Catalogue,
@@ -18,6 +18,7 @@ from mien.pipeline import EmbeddingCache, FaceFinder, Identifier
 from mien.stages.detect import Detector
 from mien.stages.embed import Embedder
 from mien.stages.landmark import Landmarker
+from mien.stages.trial import RoleTrial
 
 MESH = "facemesh"
 """The network that places the mesh."""
@@ -37,6 +38,10 @@ class Loader:
     allow_fallback: bool
     threads: int | None
 
+    def __post_init__(self) -> None:
+        # networks that work together share a GPU
+        object.__setattr__(self, "provider", settled(self.provider))
+
     def load(self, name: str, kind: type[C]) -> tuple[Engine, C]:
         """Return the network called ``name``, loaded, and its contract, which is of ``kind``.
 
@@ -50,6 +55,7 @@ class Loader:
             provider=self.provider,
             allow_fallback=self.allow_fallback,
             threads=self.threads,
+            trial=RoleTrial(card.contract),
         )
         return engine, cast("C", card.contract)
 

@@ -48,8 +48,8 @@ class Settings(BaseModel):
     detector: str = Field(default="yunet", description="a detector that 'mien models' lists")
     provider: str = Field(
         default="cpu",
-        description="what runs the networks: auto, "
-        "cpu, cuda, cuda:1, tensorrt, openvino, coreml or directml",
+        description="what runs the networks: auto, cpu, cuda, cuda:1, tensorrt, openvino, coreml, "
+        "directml, torch-cuda",
     )
     allow_fallback: bool = Field(
         default=False, description="true or false: the CPU steps in if the provider cannot run"

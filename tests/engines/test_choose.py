@@ -10,7 +10,15 @@ import onnxruntime as ort
 import pytest
 from test_onnx import CPU, CUDA, assert_right, batch, network
 
-from mien.engines import AUTO, FASTEST_FIRST, PROVIDERS, OnnxEngine, choose
+from mien.engines import (
+    AUTO,
+    FASTEST_FIRST,
+    PROVIDERS,
+    TORCH_PROVIDERS,
+    OnnxEngine,
+    choose,
+    missing,
+)
 from mien.engines.choose import RUNNERS, Wanted, running
 from mien.engines.libraries import reason_of
 from mien.errors import EngineError, EngineUnavailable, InvalidOption
@@ -45,9 +53,9 @@ def refusal(reason):
 
 
 def test_every_provider_has_a_runner_and_the_cpu_is_last():
-    assert [name for name in RUNNERS if name in PROVIDERS] == list(FASTEST_FIRST)
+    assert [name for name in RUNNERS if name != "torch-cpu"] == list(FASTEST_FIRST)
     assert list(RUNNERS)[-1] == "cpu"
-    assert set(FASTEST_FIRST) == set(PROVIDERS)
+    assert set(RUNNERS) == {*PROVIDERS, *TORCH_PROVIDERS}
 
 
 # With the ONNX Runtime that is here
@@ -75,13 +83,14 @@ def test_where_it_is_allowed_the_cpu_runs_instead(name, caplog):
     assert_right(engine(batch(3)), batch(3))
 
 
+@pytest.mark.skipif(missing("torch-cuda") is None, reason="there is a GPU here")
 @pytest.mark.skipif(len(ABSENT) < len(PROVIDERS) - 1, reason="this build has more than the CPU")
 def test_auto_says_in_one_line_what_it_chose_and_why(caplog):
     caplog.set_level(logging.INFO)
     engine = choose("net", network, provider=AUTO, threads=1)
     assert engine.provider == "cpu"
     (line,) = lines(caplog)
-    assert line.startswith("net runs on cpu; passed over: tensorrt: ")
+    assert line.startswith("net runs on cpu; passed over: torch-cuda: ")
     assert "\n" not in line
     for name in ABSENT:
         assert f"{name}: not " in line

@@ -62,8 +62,8 @@ Detector = Annotated[
 Provider = Annotated[
     str | None,
     typer.Option(
-        help="What runs the networks: cpu, cuda (or cuda:1), tensorrt, openvino, coreml, directml, "
-        "or auto: the fastest that does.",
+        help="What runs the networks: cpu, cuda (or cuda:1), tensorrt, openvino, coreml, directml; "
+        "by PyTorch, torch-cuda (torch-cuda:1 is the second GPU), torch-cpu; or auto, the fastest.",
         show_default="cpu",
         rich_help_panel=NETWORKS,
     ),

@@ -9,15 +9,18 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 import onnxruntime as ort
 
 from mien.engines.cache import EngineCache, sha256_of
+from mien.engines.devices import TORCH_PROVIDERS, missing, settled
 from mien.engines.onnx import MOST_THREADS, PROVIDERS, OnnxEngine
 from mien.engines.options import Setup, split_provider
 from mien.engines.profiles import profile_of
 from mien.engines.protocol import Engine
+from mien.engines.pytorch import TorchEngine, Trial
 from mien.engines.tensorrt import open_tensorrt, sample
 from mien.errors import EngineError, EngineUnavailable, InvalidOption
 
@@ -26,10 +29,15 @@ log = logging.getLogger(__name__)
 AUTO = "auto"
 """What is given instead of a provider for the fastest that runs the network."""
 
-FASTEST_FIRST = ("tensorrt", "cuda", "coreml", "openvino", "directml", "cpu")
+FASTEST_FIRST = ("torch-cuda", "tensorrt", "cuda", "coreml", "openvino", "directml", "cpu")
+"""PyTorch leads where it has a GPU: it is the one that was run there."""
+
+NOT_TRIED = ("torch-cpu",)
+"""What runs only where it is asked for."""
 
 SYSTEMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "torch-cuda": ("linux", "win32"),
         "tensorrt": ("linux", "win32"),
         "cuda": ("linux", "win32"),
         "coreml": ("darwin",),
@@ -57,6 +65,8 @@ class Wanted:
     """It is one of several tries: nothing that takes minutes."""
 
     allow_fallback: bool = False
+    trial: Trial | None = None
+    """What a network must pass to run in half precision."""
 
 
 Open = Callable[[str, Read, Wanted], Engine]
@@ -70,6 +80,7 @@ def choose(
     provider: str = "cpu",
     threads: int | None = None,
     allow_fallback: bool = False,
+    trial: Trial | None = None,
     runners: Mapping[str, Open] | None = None,
 ) -> Engine:
     """Return the network, loaded, on ``provider``, or with 'auto' on the fastest that runs it.
@@ -82,12 +93,12 @@ def choose(
     runners = RUNNERS if runners is None else runners
     if threads is not None and not 1 <= threads <= MOST_THREADS:
         raise InvalidOption("threads", threads, f"1 to {MOST_THREADS}")
-    known = sorted(runners, key=lambda one: [*PROVIDERS, one].index(one))
+    known = sorted(runners, key=lambda one: [*PROVIDERS, *TORCH_PROVIDERS, one].index(one))
     name, index = split_provider(provider, (AUTO, *known))
     if name == AUTO:
-        return _fastest(model, read, threads, runners)
+        return _fastest(model, read, Wanted(threads=threads, auto=True, trial=trial), runners)
     try:
-        wanted = Wanted(index=index, threads=threads, allow_fallback=allow_fallback)
+        wanted = Wanted(index=index, threads=threads, allow_fallback=allow_fallback, trial=trial)
         engine = runners[name](model, read, wanted)
     except EngineUnavailable as refusal:
         if not allow_fallback:
@@ -112,15 +123,17 @@ def running(engine: Engine) -> str:
     return f"{engine.provider} ({', '.join(others)}, of {sum(nodes.values())} nodes)"
 
 
-def _fastest(model: str, read: Read, threads: int | None, runners: Mapping[str, Open]) -> Engine:
+def _fastest(model: str, read: Read, wanted: Wanted, runners: Mapping[str, Open]) -> Engine:
     passed: list[str] = []
     fault: EngineError | None = None
     for name, opener in runners.items():
+        if name in NOT_TRIED:
+            continue
         if (why := _absent(name)) is not None:
             passed.append(f"{name}: {why}")
             continue
         try:
-            engine = opener(model, read, Wanted(threads=threads, auto=True))
+            engine = opener(model, read, wanted)
             if name != "cpu":
                 _try(engine)
         except EngineError as error:
@@ -138,6 +151,8 @@ def _fastest(model: str, read: Read, threads: int | None, runners: Mapping[str, 
 
 def _absent(name: str) -> str | None:
     """Say why a provider need not be tried, or None."""
+    if name in TORCH_PROVIDERS:
+        return (why := missing(name)) and why.rstrip(".")
     if name not in PROVIDERS:
         return None
     if sys.platform not in SYSTEMS.get(name, sys.platform):
@@ -177,7 +192,34 @@ def _of_tensorrt(model: str, read: Read, wanted: Wanted) -> Engine:
     )
 
 
+def _of_torch(name: str) -> Open:
+    def opened(model: str, read: Read, wanted: Wanted) -> Engine:
+        provider = name if wanted.index is None else f"{name}:{wanted.index}"
+        if wanted.auto:
+            provider = _shared(name)
+        return TorchEngine(
+            model, read, provider=provider, trial=wanted.trial, threads=wanted.threads
+        )
+
+    return opened
+
+
+@cache
+def _shared(name: str) -> str:
+    """Return the GPU that all networks of this process share where none is named."""
+    return settled(name)
+
+
 RUNNERS: Mapping[str, Open] = MappingProxyType(
-    {name: _of_tensorrt if name == "tensorrt" else _of_onnx(name) for name in FASTEST_FIRST}
+    {
+        "torch-cuda": _of_torch("torch-cuda"),
+        "tensorrt": _of_tensorrt,
+        "cuda": _of_onnx("cuda"),
+        "coreml": _of_onnx("coreml"),
+        "openvino": _of_onnx("openvino"),
+        "directml": _of_onnx("directml"),
+        "torch-cpu": _of_torch("torch-cpu"),
+        "cpu": _of_onnx("cpu"),
+    }
 )
 """What opens a network on a provider, the fastest first."""

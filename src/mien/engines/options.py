@@ -16,7 +16,7 @@ import onnxruntime as ort
 from mien.engines.profiles import Profile
 from mien.errors import InvalidOption
 
-INDEXED = ("cuda", "tensorrt", "openvino", "directml")
+INDEXED = ("cuda", "tensorrt", "openvino", "directml", "torch-cuda")
 """The providers of which a device may be named, as in 'cuda:1'."""
 
 NEXT = {"tensorrt": "cuda"}
