@@ -122,4 +122,4 @@ def test_other_networks_are_told():
 
 def test_nothing_in_common_is_no_error():
     assert compare(report(row()), report(row(4))).rows == ()
-    assert "Not compared" in comparison_text(compare(report(row()), report(row(4))))
+    assert "not compared" in comparison_text(compare(report(row()), report(row(4))))

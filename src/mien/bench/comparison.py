@@ -87,7 +87,10 @@ def _changes(new: Report, old: Report) -> Iterator[str]:
          for name, (digest, on) in all_of.items()}
         for each in (old, new)
     ]  # fmt: skip
+    both = old.networks.keys() & new.networks.keys()
     for path, name in {**networks[0], **networks[1]}:
+        if path not in both:
+            continue
         before, now = (each.get((path, name)) for each in networks)
         if before != now:
             yield f"{name} ({path}): {before} before, {now} now"

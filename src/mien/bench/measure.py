@@ -14,12 +14,13 @@ from mien.engines.onnx import usable_cores
 from mien.errors import MeasurementFailed
 
 WARM = 2
-"""Frames that are not timed after the first: memory is set up, libraries choose their ways."""
+"""Frames that are not timed after the first: memory is set up, libraries choose their ways. One
+is enough where frames take a fifth of a row's time."""
 
 APART = 10**6
 """Number of the first frame that is not timed: none of them is timed later."""
 
-FEWEST, MOST = 5, 1000
+FEWEST, MOST = 3, 1000
 """Frames that are timed, if there is time for no more, and at most."""
 
 SHARE = 0.6
@@ -96,7 +97,9 @@ def _measure(path: Path, scene: Scene, limits: Limits, clock: Clock) -> Row:
     start = clock()
     runner = path.runner(scene)
     prepare = clock() - start
-    first, *_ = (_timed(runner, scene, APART + i, clock) for i in range(WARM + 1))
+    first = _timed(runner, scene, APART, clock)
+    for i in range(1 if first > limits.seconds / 5 else WARM):
+        _timed(runner, scene, APART + 1 + i, clock)
     times: list[float] = []
     swapped: list[int] = []
     taken: list[Mapping[str, float]] = []
@@ -154,6 +157,8 @@ def _throughput(
     if runner.workers is None:
         numbers = (1,)
     share = limits.seconds * (1 - SHARE) / len(numbers)
+    if limits.frames is None and 2 * typical > share:  # too slow to be worth the wait
+        return 1 / typical, None if runner.workers is None else 1
     frames = [scene(index) for index in range(HELD)]
     best, winner = 0.0, numbers[0]
     for workers in numbers:

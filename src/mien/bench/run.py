@@ -17,13 +17,17 @@ from mien.errors import EngineError, InvalidOption
 from mien.models import Catalogue
 
 
-def bench(plan: Plan, *, progress: Callable[[str], object] | None = None) -> Report:
+def unheard(what: str) -> None:
+    """Tell nobody ``what`` is being done."""
+    del what
+
+
+def bench(plan: Plan, *, progress: Callable[[str], object] = unheard) -> Report:
     """Return what was measured by ``plan``; ``progress`` is told what is being done.
 
     Raises MeasurementFailed for a frame that could not be swapped, and what a Swapper raises.
     """
-    tell = progress or str
-    tell("Loading")
+    progress("Loading")
     swapper = SwapperPath(plan)
     paths: list[Path] = [swapper]
     notes: list[str] = []
@@ -41,7 +45,7 @@ def bench(plan: Plan, *, progress: Callable[[str], object] | None = None) -> Rep
         for size in plan.sizes:
             for faces in plan.faces:
                 scene = Scene(size, faces)
-                tell(f"Measuring {path.name}, {scene}")
+                progress(f"Measuring {path.name}, {scene}")
                 rows.append(measure(path, scene, limits))
     catalogue = Catalogue(plan.models)
     networks = {name: on for path in paths for name, on in path.networks.items()}

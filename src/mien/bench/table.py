@@ -63,7 +63,8 @@ def comparison_text(found: Comparison) -> str:
             ),
         ]
     )
-    lines += [f"\nNot compared: {each}" for each in found.only]
+    if found.only:
+        lines += ["", "not compared", *(f"  {each}" for each in found.only)]
     if found.changed:
         lines += ["", "what else is not as it was", *(f"  {each}" for each in found.changed)]
     return "\n".join(lines)
