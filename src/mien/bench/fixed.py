@@ -75,8 +75,11 @@ class ReplayPath:
             half=self._device.type == "cuda",
         )
         replaced = self._person if self._by_person else None
-        replay = Replay(whole, self._person, replaced, frame=frame.to(self._device))
-        return GraphRunner(replay, frame) if self._device.type == "cuda" else ReplayRunner(replay)
+        if self._device.type == "cpu":
+            return ReplayRunner(Replay(whole, self._person, replaced, frame=frame))
+        with torch.cuda.device(self._device):  # graphs and events belong to the current one
+            there = frame.to(self._device)
+            return GraphRunner(Replay(whole, self._person, replaced, frame=there), frame)
 
 
 class ReplayRunner:
@@ -133,6 +136,11 @@ class GraphRunner(ReplayRunner):
             worked.record()
             self._taken.copy_(self._outcome.pixels, non_blocking=True)
             downloaded.record()
+
+    def stream(self, frames: Sequence[Tensor], workers: int) -> None:
+        """Swap frames with upload, work and download of three at a time."""
+        with torch.cuda.device(self._replay.device):
+            super().stream(frames, workers)
 
     def synchronise(self) -> None:
         """Wait until the frame is in the CPU's memory."""
