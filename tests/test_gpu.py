@@ -9,11 +9,13 @@ import torch
 from conftest import CONSENT, scene
 from torch import Tensor
 
-from mien import Cast
+from mien import Cast, Catalogue, Swapper
+from mien.engines import OnnxEngine, TorchEngine, settled
 from mien.geometry import cut, fit_similarity, paste, template, uncover
 from mien.stages.color import match_color
 from mien.stages.mask import face_mask
 from mien.stages.poisson import poisson_blend
+from mien.stages.trial import RoleTrial
 from mien.types import Frame, Role
 
 pytestmark = [
@@ -116,3 +118,86 @@ def test_a_clip_on_the_gpu_is_followed_as_on_the_cpu(swapper, load, parts):
         assert (here.chosen, here.roles) == (there.chosen, there.roles)
         assert here.faces.ids.tolist() == there.faces.ids.tolist()
         assert float((here.faces.points - there.faces.points.cpu()).abs().max()) < 0.5
+
+
+NETWORKS = [card.name for card in Catalogue()]
+
+
+def opened(name, precision):
+    """Return a network on the GPU, its trial, and the trial's batch."""
+    card = Catalogue().card(name)
+    trial = RoleTrial(card.contract)
+    engine = TorchEngine(name, card.read, precision=precision, trial=trial)
+    return engine, trial, trial.inputs({port.name: port.shape for port in engine.inputs})
+
+
+@pytest.mark.parametrize("precision", [None, "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_on_the_gpu_says_what_onnx_runtime_says(name, precision):
+    engine, trial, inputs = opened(name, precision)
+    assert (engine.provider, engine.device.type) == ("torch-cuda", "cuda")
+    assert (engine.precision, engine.fell_back) == (precision or "float16", ())
+    made = engine({k: v.cuda() for k, v in inputs.items()})
+    assert all(value.is_cuda and value.dtype == torch.float32 for value in made.values())
+    wanted = OnnxEngine(name, Catalogue().card(name).read)(inputs)
+    assert trial.fault(wanted, {k: v.cpu() for k, v in made.items()}) is None
+    assert not any(value.is_cuda for value in engine(inputs).values())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_module_waits_for_nothing_and_fits_a_cuda_graph(name):
+    engine, _, inputs = opened(name, None)
+    given = [inputs[port.name].to(engine.device) for port in engine.inputs]
+    with torch.no_grad():
+        stream = torch.cuda.Stream(engine.device)
+        stream.wait_stream(torch.cuda.current_stream(engine.device))
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                engine.module(*given)
+        torch.cuda.current_stream(engine.device).wait_stream(stream)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            wanted = [value.clone() for value in engine.module(*given)]
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            made = engine.module(*given)
+    for value in made:
+        value.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    for a, b in zip(made, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-2 * float(b.abs().max()))
+
+
+def test_the_safe_mode_of_half_precision_is_float32_and_then_the_cpu():
+    engine, _, inputs = opened("mien-occlusion", "float16")
+    safer = engine.safer()
+    assert (safer.provider, safer.precision, safer.device) == (
+        "torch-cuda",
+        "float32",
+        engine.device,
+    )
+    assert safer(inputs)["logit"].shape == engine(inputs)["logit"].shape
+    assert safer.safer().provider == "cpu"
+
+
+@pytest.mark.parametrize("number", range(torch.cuda.device_count()))
+def test_a_gpu_is_chosen_by_its_number(number, load):
+    swapper = Swapper(provider=f"torch-cuda:{number}")
+    assert {engine.device.index for engine in swapper._engines} == {number}
+
+
+def test_a_swap_with_all_networks_on_the_gpu(swapper, load, parts):
+    assert settled("torch-cuda").startswith("torch-cuda:")
+    other = Swapper(provider="torch-cuda")
+    assert set(other.providers.values()) == {"torch-cuda"}
+    who = [which.identity(load("dev"), consent=CONSENT) for which in (swapper, other)]
+    here, there = (
+        which.swap(load("ben"), one).pixels
+        for which, one in zip((swapper, other), who, strict=True)
+    )
+    changed = (here != load("ben")).any(axis=-1)
+    error = ((here[changed].astype(float) - there[changed]) ** 2).mean()
+    assert 10 * torch.log10(torch.tensor(255**2 / error)) >= 40

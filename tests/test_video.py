@@ -18,7 +18,9 @@ from mien.engines import OnnxEngine
 from mien.errors import ClipUnreadable, ClipUnwritable, DiskFull, InvalidOption
 from mien.evaluate.moving import Place
 from mien.media.clip import Clip, ClipWriter, copy_clip
+from mien.media.clip.run import Run
 from mien.safety import statement, xmp_packet
+from mien.video.preview import Preview
 
 EXACT = ClipSettings(codec="ffv1")
 
@@ -85,6 +87,38 @@ def test_a_comparison_goes_where_its_output_goes(swapper, dev, clips, tmp_path, 
     (tmp_path / "both.ts.xmp").unlink()
     swapper.swap_video(clips["one"], dev, output=tmp_path / "out.mkv", compare=tmp_path / "both.ts")
     assert files(tmp_path) == ["both.ts", "both.ts.xmp", "out.mkv"]
+
+
+@pytest.mark.parametrize("fails", ["out.mkv", "p.png"])
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_comparison_does_not_appear_without_its_output(
+    swapper, dev, clips, tmp_path, monkeypatch, fails, resume
+):
+    for name in ("out.mkv", "both.ts", "both.ts.xmp"):
+        (tmp_path / name).write_bytes(b"urn:mien:consent:, what was there")
+    (finish, save), full = (Run.finish, Preview.save), OSError(errno.ENOSPC, "No space left")
+
+    def finish_or_fail(run):
+        if run._order.path.name == fails:
+            raise full
+        finish(run)
+
+    def save_or_fail(preview, path, xmp):
+        if path.name == fails:
+            raise full
+        save(preview, path, xmp)
+
+    monkeypatch.setattr(Run, "finish", finish_or_fail)
+    monkeypatch.setattr(Preview, "save", save_or_fail)
+    with pytest.raises((DiskFull, OSError)):
+        swapper.swap_video(
+            clips["one"], dev, output=tmp_path / "out.mkv", compare=tmp_path / "both.ts",
+            preview=tmp_path / "p.png", settings=ClipSettings(codec="h264"), resume=resume,
+        )  # fmt: skip
+    work = [".both.ts.mien-resume", ".out.mkv.mien-resume"] if resume else []
+    assert files(tmp_path) == [*work, "both.ts", "both.ts.xmp", "out.mkv"]
+    for name in ("out.mkv", "both.ts", "both.ts.xmp"):
+        assert (tmp_path / name).read_bytes().endswith(b"what was there")
 
 
 @pytest.mark.parametrize("name", ["in.mp4", "out.mp4", "p.png"])

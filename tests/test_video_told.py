@@ -76,6 +76,46 @@ def test_covers_do_not_show_the_face_that_was_replaced(
         assert len(made.streams.video) == (2 if fate == "copied" else 1)
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_covers_stay_if_nobody_was_found_and_it_is_encoded(
+    swapper, dev, clips, portraits, tmp_path, resume
+):
+    clip = with_cover(clips["nobody"], portraits["ben"], tmp_path / "in.mp4")
+    report = swapper.swap_video(
+        clip, dev, output=tmp_path / "out.mp4", quality=50, resume=resume,
+        settings=ClipSettings(codec="hevc"),
+    )  # fmt: skip
+    assert (report.untouched, report.copied) == (True, False)
+    assert [(track.kind, track.fate) for track in report.written.tracks] == [("cover", "copied")]
+    with av.open(str(tmp_path / "out.mp4")) as made:
+        assert [each.codec_context.name for each in made.streams] == ["hevc", "mjpeg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "fate"),
+    [
+        ("cover.webp", "image/webp", "dropped"),
+        ("cover.jpg", "application/octet-stream", "dropped"),
+        ("letters.ttf", "font/ttf", "copied"),
+    ],
+)
+def test_attached_pictures_are_covers_too(
+    swapper, dev, clips, portraits, tmp_path, name, kind, fate
+):
+    clip = tmp_path / "in.mkv"
+    with av.open(str(clips["one"])) as source, av.open(str(clip), "w") as output:
+        stream = output.add_stream_from_template(source.streams.video[0])
+        output.add_attachment(name, kind, portraits["ben"].read_bytes())
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                output.mux(packet)
+    report = swapper.swap_video(clip, dev, output=tmp_path / "out.mkv", end=0.2)
+    assert {track.kind: track.fate for track in report.written.tracks} == {"attachment": fate}
+    with av.open(str(tmp_path / "out.mkv")) as made:
+        assert len(made.streams) == (2 if fate == "copied" else 1)
+
+
 def test_what_goes_beside_does_not_stay_without_the_clip(
     swapper, dev, clips, tmp_path, monkeypatch
 ):

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from mien.engines import Engine, OnnxEngine
+from mien.engines import Engine, open_engine, settled
 from mien.models import (
     CONTRACTS,
     Catalogue,
@@ -19,6 +19,7 @@ from mien.pipeline import EmbeddingCache, FaceFinder, Identifier
 from mien.stages.detect import Detector
 from mien.stages.embed import Embedder
 from mien.stages.landmark import Landmarker
+from mien.stages.trial import RoleTrial
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +34,16 @@ C = TypeVar("C", bound=Contract)
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Loads networks by name, all on one provider; see OnnxEngine for the options."""
+    """Loads networks by name, all on one provider; see open_engine for the options."""
 
     catalogue: Catalogue
     provider: str
     allow_fallback: bool
     threads: int | None
+
+    def __post_init__(self) -> None:
+        # networks that work together share a GPU
+        object.__setattr__(self, "provider", settled(self.provider))
 
     def load(self, name: str, kind: type[C]) -> tuple[Engine, C]:
         """Return the network called ``name``, loaded, and its contract, which is of ``kind``.
@@ -47,12 +52,13 @@ class Loader:
         """
         role = next(role for role, contract in CONTRACTS.items() if contract is kind)
         card = self.catalogue.card(name, role)
-        engine = OnnxEngine(
+        engine = open_engine(
             name,
             card.read,
             provider=self.provider,
             allow_fallback=self.allow_fallback,
             threads=self.threads,
+            trial=RoleTrial(card.contract),
         )
         log.info("%s runs on %s", name, engine.provider)
         return engine, cast("C", card.contract)

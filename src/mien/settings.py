@@ -48,7 +48,8 @@ class Settings(BaseModel):
     detector: str = Field(default="yunet", description="a detector that 'mien models' lists")
     provider: str = Field(
         default="cpu",
-        description="what runs the networks: cpu, cuda, tensorrt, openvino, coreml or directml",
+        description="what runs the networks: cpu, cuda, tensorrt, openvino, coreml, directml, "
+        "torch-cuda, torch-cpu",
     )
     allow_fallback: bool = Field(
         default=False, description="true or false: the CPU steps in if the provider cannot run"

@@ -66,7 +66,7 @@ class Swapper:
         Keep before the swapped face what is before the target's: hands, microphones, hair, rims of
         spectacles.
     provider, allow_fallback, threads
-        Where and how wide networks run; see OnnxEngine.
+        Where and how wide networks run; see mien.engines.open_engine.
     models
         Folder with further model cards and weights.
     max_megapixels

@@ -200,6 +200,18 @@ def test_a_provider_that_cannot_run_is_one_unless_allowed(mien_, people, tmp_pat
     assert len(json.loads(printed)["faces"]) == 1
 
 
+def test_a_gpu_that_is_not_there_is_said_unless_the_cpu_may_step_in(mien_, people, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    command = ("faces", people["ben"], "--provider", "torch-cuda:1", "--json")
+    code, printed, errors = mien_(*command)
+    assert code == 1
+    assert "'torch-cuda:1' cannot run 'yunet'" in errors
+    assert json.loads(printed)["error"]["kind"] == "EngineUnavailable"
+    code, printed, _ = mien_(*command, "--allow-fallback")
+    assert code == 0
+    assert len(json.loads(printed)["faces"]) == 1
+
+
 def spoil(monkeypatch, rows):
     """Make the swap network return NaN in these rows of a batch, in its safe mode too."""
     call = OnnxEngine.__call__
@@ -244,6 +256,18 @@ def test_an_error_nobody_foresaw_is_one_and_no_traceback(mien_, monkeypatch, cap
 def test_an_interrupt_is_130_and_leaves_nothing(mien_, monkeypatch, tmp_path, people):
     def interrupt(**options):
         raise KeyboardInterrupt
+
+    monkeypatch.setattr("mien.swapper.Swapper", interrupt)
+    code, printed, errors = mien_("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg")
+    assert (code, printed) == (130, "")
+    assert "interrupted; no half-written file was left" in errors
+    assert names(tmp_path) == []
+
+
+def test_so_is_one_while_a_library_is_loaded(mien_, monkeypatch, tmp_path, people):
+    def interrupt(**options):
+        # as pybind11 says it
+        raise ImportError("initialization failed") from KeyboardInterrupt()
 
     monkeypatch.setattr("mien.swapper.Swapper", interrupt)
     code, printed, errors = mien_("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg")

@@ -31,6 +31,17 @@ def test_a_swap_prints_a_line_and_writes_the_file(mien_, tmp_path, portraits, lo
     assert names(tmp_path) == ["out.png"]
 
 
+def test_every_network_runs_in_pytorch_when_asked(mien_, people, tmp_path):
+    code, printed, errors = mien_(
+        *("swap", people["dev"], people["ben"], "-o", tmp_path / "out.png", "--consent", CONSENT),
+        *("--provider", "torch-cpu", "--model", "mien-lite", "--json"),
+    )
+    assert (code, errors) == (0, "")
+    report = json.loads(printed)
+    assert set(report["providers"].values()) == {"torch-cpu"}
+    assert report["swapped"] == [{"face": 0, "role": 0}]
+
+
 def test_the_report_says_what_happened(mien_, loaded, tmp_path, people, swapper, load):
     out, target = tmp_path / "out.webp", pair(load, tmp_path / "two.png")
     code, printed, errors = mien_(

@@ -279,6 +279,20 @@ def test_an_interrupt_is_told_in_json_too(swap, clips, here, monkeypatch):
     assert names(here) == []
 
 
+def test_an_interrupt_names_all_folders_of_finished_pieces(swap, clips, here, monkeypatch):
+    def interrupted(pipeline, frame):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mien.pipeline.ClipPipeline.see", interrupted)
+    for options, said in (
+        ([], ".out.mp4.mien-resume;"),
+        (["--compare"], ".out.mp4.mien-resume and .out.compare.mp4.mien-resume;"),
+    ):
+        code, _, errors = swap(clips["ben"], "-o", "out.mp4", "--resume", *options)
+        assert code == 130
+        assert f"finished pieces are kept in {said}" in errors
+
+
 def test_a_clip_is_no_source(mien_, loaded, clips, here):
     code, _, errors = mien_("swap", clips["ben"], clips["ben"], "-o", "o.mp4", "--consent", CONSENT)
     assert code == 1

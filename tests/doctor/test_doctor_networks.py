@@ -25,6 +25,14 @@ def cards():
     return [Catalogue().card(name) for name in ("yunet", "facemesh")]
 
 
+@pytest.fixture(autouse=True)
+def torch_lacks(monkeypatch):
+    """Let PyTorch lack this for GPUs."""
+    lacks = ["it was built without CUDA."]
+    monkeypatch.setattr(networks, "missing", lambda provider: lacks[-1])
+    return lacks
+
+
 @pytest.fixture
 def offer(monkeypatch):
     """Let ONNX Runtime claim to have been built with these providers."""
@@ -40,7 +48,7 @@ def opened(monkeypatch):
     """Open no session: each provider does what it is told to. Returns the attempts."""
     attempts, faults = [], {}
 
-    def engine(model, read, *, provider, threads):
+    def engine(model, read, *, provider, threads, trial):
         attempts.append((model, provider, threads))
         fault = faults.get((model, provider)) or faults.get(provider)
         if fault == "absent":
@@ -53,7 +61,7 @@ def opened(monkeypatch):
         made.claims = provider
         return made
 
-    monkeypatch.setattr(networks, "OnnxEngine", engine)
+    monkeypatch.setattr(networks, "open_engine", engine)
     return attempts, faults
 
 
@@ -62,10 +70,12 @@ def opened(monkeypatch):
 
 def test_every_provider_but_the_cpu_s_has_its_reason():
     absent = not_offered([CPU], machine(), system="linux")
-    assert list(absent) == ["tensorrt", "cuda", "coreml", "openvino", "directml"]
+    assert list(absent) == ["torch-cuda", "tensorrt", "cuda", "coreml", "openvino", "directml"]
     for provider in ("tensorrt", "cuda"):
         assert absent[provider].why == "No NVIDIA GPU is seen here."
         assert absent[provider].remedy == f"With one, and its driver: {GPU_BUILD}"
+    assert absent["torch-cuda"].why == "No NVIDIA GPU is seen here."
+    assert "Install PyTorch with CUDA" in absent["torch-cuda"].remedy
     assert absent["coreml"].why == absent["directml"].why == "It does not exist for this system."
     assert absent["coreml"].remedy is absent["directml"].remedy is None
     assert "without it" in absent["openvino"].why
@@ -86,8 +96,8 @@ def test_a_gpu_without_its_build_of_the_runtime_has_the_exact_remedy():
     ("system", "possible"),
     [
         ("darwin", {"coreml"}),
-        ("linux", {"tensorrt", "cuda", "openvino"}),
-        ("win32", {"tensorrt", "cuda", "openvino", "directml"}),
+        ("linux", {"torch-cuda", "tensorrt", "cuda", "openvino"}),
+        ("win32", {"torch-cuda", "tensorrt", "cuda", "openvino", "directml"}),
     ],
 )
 def test_nothing_is_recommended_that_the_system_cannot_have(system, possible):
@@ -97,7 +107,8 @@ def test_nothing_is_recommended_that_the_system_cannot_have(system, possible):
 
 def test_what_is_offered_is_tried_but_for_tensorrt():
     absent = not_offered([TENSORRT, CUDA, DML, CPU], machine(gpus=(H200,)), system="win32")
-    assert list(absent) == ["coreml", "openvino", "tensorrt"]
+    assert list(absent) == ["torch-cuda", "coreml", "openvino", "tensorrt"]
+    assert absent["torch-cuda"].why == "It was built without CUDA."
     assert "not tried" in absent["tensorrt"].why
     assert "--provider tensorrt" in absent["tensorrt"].remedy
 
@@ -124,8 +135,15 @@ def test_the_fastest_that_opens_is_taken(cards, offer, opened):
     attempts, _ = opened
     found, _ = look_at_networks(cards, machine(), threads=3)
     assert [n.provider for n in found] == ["cuda", "cuda"]
-    assert [p.provider for p in found[0].passed_over] == ["tensorrt"]
+    assert [p.provider for p in found[0].passed_over] == ["torch-cuda", "tensorrt"]
     assert attempts == [("yunet", "cuda", 3), ("facemesh", "cuda", 3)]
+
+
+def test_pytorch_on_a_gpu_is_taken_before_all_others(cards, offer, opened, torch_lacks):
+    torch_lacks.append(None)
+    offer(CUDA, CPU)
+    found, _ = look_at_networks(cards, machine(gpus=(H200,)), threads=1)
+    assert [(n.provider, n.passed_over) for n in found] == [("torch-cuda", ())] * 2
 
 
 def test_a_provider_that_is_claimed_and_does_not_load_is_tried_once(cards, offer, opened):

@@ -30,7 +30,7 @@ def test_a_look_is_the_detectors(engine, frame):
     wanted = Detector(engine("yunet"), contract)(frame, side=320, min_score=0.4)
     height, width = frame.shape[:2]
     look = Look(engine("yunet"), contract, height=height, width=width, side=320, slots=8)
-    points, scores = look(frame.permute(2, 0, 1).float())
+    points, scores = look(frame)
     assert points.shape == (8, 5, 2)
     assert len(wanted) == 4
     torch.testing.assert_close(scores[:4], wanted.scores, atol=0.01, rtol=0)
@@ -41,7 +41,7 @@ def test_a_look_is_the_detectors(engine, frame):
 def test_meshes_are_the_landmarkers(engine, frame, find):
     wanted = find(frame)
     place = Landmarks(engine("facemesh"), CATALOGUE.card("facemesh").contract)
-    mesh, points, presence = place(frame.permute(2, 0, 1).float(), wanted.points)
+    mesh, points, presence = place(frame, wanted.points)
     unit = (wanted.points[:, 0] - wanted.points[:, 1]).norm(dim=1)[:, None, None]
     assert float(((mesh - wanted.mesh[..., :2]) / unit).abs().max()) < 0.03
     assert float(((points - wanted.points) / unit).abs().max()) < 0.02

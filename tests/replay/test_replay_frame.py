@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 from conftest import CONSENT, scene
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 import mien
-from mien.engines import OnnxEngine
+from mien.engines import OnnxEngine, open_engine
 from mien.models import Catalogue
 from mien.replay.frame import Part, WholeFrame
 from mien.replay.graph import Replay
@@ -30,6 +31,17 @@ def parts():
     cards = {role: CATALOGUE.card(name) for role, name in NAMES.items()}
     return {
         role: Part(OnnxEngine(card.name, card.read, threads=1), card.contract)
+        for role, card in cards.items()
+    }
+
+
+@pytest.fixture(scope="module", params=["cpu", "torch-cpu"])
+def any_parts(request):
+    cards = {role: CATALOGUE.card(name) for role, name in NAMES.items()}
+    return {
+        role: Part.of(
+            open_engine(card.name, card.read, provider=request.param, threads=1), card.contract
+        )
         for role, card in cards.items()
     }
 
@@ -55,10 +67,11 @@ def psnr(a, b):
 
 # for the largest face alone the finder begins coarser, and ends half a pixel elsewhere
 @pytest.mark.parametrize(("who", "least"), [("largest", 44), ("all", 45)])
-def test_a_frame_is_that_of_the_pipeline(parts, lite, frame, load, who, least):
+def test_a_frame_is_that_of_the_pipeline(any_parts, lite, frame, load, who, least):
     dev = lite.identity(load("dev"), consent=CONSENT)
     wanted = lite.swap(frame.numpy(), dev, faces=who)
-    made = whole(parts, frame, who=who)(frame, dev.embedding[None])
+    with torch.inference_mode():
+        made = whole(any_parts, frame, who=who)(frame, dev.embedding[None])
     count = 4 if who == "all" else 1
     assert (made.roles >= 0).sum() == len(wanted.report()["swapped"]) == count
     theirs = torch.from_numpy(wanted.pixels)
@@ -67,6 +80,64 @@ def test_a_frame_is_that_of_the_pipeline(parts, lite, frame, load, who, least):
     stray = (made.pixels != frame).any(dim=2) & ~changed
     assert stray.float().mean() < 1e-3
     assert not made.faulty.any()
+
+
+class Watch(TorchDispatchMode):
+    """Notes the operators for which a GPU would keep the processor waiting, or could not replay."""
+
+    WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "is_nonzero", "equal")
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.name().removeprefix("aten::").split(".")[0]
+        solved = "linalg_" in name and name != "linalg_vector_norm"
+        if name in self.WAITS or solved:
+            self.seen.add(name)
+        return func(*args, **(kwargs or {}))
+
+
+def unwatched(part):
+    """Return a part whose network is not looked at: here, ONNX Runtime on the processor."""
+
+    def run(inputs):
+        with _disable_current_modes():
+            return part.network(inputs)
+
+    return replace(part, network=run)
+
+
+def test_the_watch_sees_what_waits():
+    with Watch() as watch:
+        values = torch.arange(3.0)
+        float(values[1])
+        values[values > 1]
+        values.new_tensor([1.0])
+        torch.linalg.eigh(torch.eye(3))
+    assert watch.seen >= {"_local_scalar_dense", "lift_fresh", "_linalg_eigh"}
+
+
+@pytest.mark.parametrize("options", [{"who": "all", "blend": "poisson"}, {"who": "person"}])
+def test_nothing_waits_for_the_processor(parts, frame, options):
+    parts = {role: unwatched(part) for role, part in parts.items()}
+    made = whole(parts, frame, slots=2, **options)
+    people = torch.ones(2, 128) / 128**0.5
+    replaced = people if options["who"] == "person" else None
+    made(frame, people, replaced)  # tables are made once
+    with Watch() as watch:
+        made(frame, people, replaced)
+    assert watch.seen == set()
+
+
+def test_poisson_blending_is_the_pipelines(parts, frame, load):
+    swapper = mien.Swapper(model="mien-lite", threads=1, blend="poisson")
+    dev = swapper.identity(load("dev"), consent=CONSENT)
+    theirs = torch.from_numpy(swapper.swap(frame.numpy(), dev, faces="all").pixels)
+    made = whole(parts, frame, who="all", blend="poisson")(frame, dev.embedding[None])
+    changed = (theirs != frame).any(dim=2)
+    assert psnr(made.pixels[changed], theirs[changed]) > 43
 
 
 def test_people_are_known_by_their_faces(parts, lite, frame, load):

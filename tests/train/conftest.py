@@ -45,7 +45,7 @@ def small_net(outputs, side, *, nhwc=False):
     ]
     if nhwc:
         steps.insert(0, Operator("Transpose", ["x"], ["planes"], {"perm": [0, 3, 1, 2]}))
-    return Graph(steps, tensors, "x", ["y"])
+    return Graph(steps, tensors, ["x"], ["y"])
 
 
 def put_oval(bias, side):
@@ -69,7 +69,7 @@ def age_net():
         Operator("Add", ["scores", "bias"], ["logits"], {}),
         Operator("Softmax", ["logits"], ["age_pred/Softmax:0"], {}),
     ]
-    return Graph(steps, tensors, "x", ["global_pooling/Mean:0", "age_pred/Softmax:0"])
+    return Graph(steps, tensors, ["x"], ["global_pooling/Mean:0", "age_pred/Softmax:0"])
 
 
 @pytest.fixture(scope="session")

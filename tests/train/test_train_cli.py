@@ -207,7 +207,7 @@ def test_an_export_that_fails_leaves_what_was_there(mien_, here, state, monkeypa
 def test_an_export_without_onnx(mien_, state, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     code, _, errors = mien_("train", "export", state, "net.onnx")
-    one_line(code, 1, errors, "mien[train]")
+    one_line(code, 1, errors, "pip install --upgrade mien")
 
 
 # Packs: what can be wrong with each is in test_build.py

@@ -104,13 +104,20 @@ def run(arguments: list[str]) -> int:
     except MienError as error:
         return _fail(arguments, type(error).__name__, str(error), exit_code(error))
     except Exception as error:  # the last line of defence: no user sees a traceback
-        if "-v" in arguments or "--verbose" in arguments:
-            logging.getLogger(__name__).exception("An error that mien did not foresee")
-        return _fail(arguments, type(error).__name__, str(Unforeseen(error)), Exit.FAILED)
+        if not _is_interrupt(error):
+            if "-v" in arguments or "--verbose" in arguments:
+                logging.getLogger(__name__).exception("An error that mien did not foresee")
+            return _fail(arguments, type(error).__name__, str(Unforeseen(error)), Exit.FAILED)
+        code = Exit.INTERRUPTED
     if code == Exit.INTERRUPTED:
         said = "interrupted; no half-written file was left."
         code = _fail(arguments, "Interrupted", said, Exit.INTERRUPTED)
     return code
+
+
+def _is_interrupt(error: Exception) -> bool:
+    """Return whether ``error`` is what an extension makes of an interrupt while it is loaded."""
+    return isinstance(error, ImportError) and isinstance(error.__cause__, KeyboardInterrupt)
 
 
 def _fail(arguments: list[str], kind: str, message: str, code: Exit) -> int:

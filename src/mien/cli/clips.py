@@ -202,7 +202,9 @@ class ClipOptions:
             raise InvalidOption(_option(error.option), error.value, error.allowed) from None
         except KeyboardInterrupt:
             if self.resume:
-                where = f"finished pieces are kept in {work_folder(job.output)}"
+                files = (job.output, job.compare)
+                folders = " and ".join(str(work_folder(path)) for path in files if path is not None)
+                where = f"finished pieces are kept in {folders}"
                 print(f"mien: {where}; the same command goes on from there.", file=sys.stderr)
             raise
 

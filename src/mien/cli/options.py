@@ -62,7 +62,8 @@ Detector = Annotated[
 Provider = Annotated[
     str | None,
     typer.Option(
-        help="What runs the networks: cpu, cuda, tensorrt, openvino, coreml, directml.",
+        help="What runs the networks: cpu, cuda, tensorrt, openvino, coreml, directml; or, by "
+        "PyTorch, torch-cuda (torch-cuda:1 is the second GPU), torch-cpu.",
         show_default="cpu",
         rich_help_panel=NETWORKS,
     ),

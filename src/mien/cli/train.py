@@ -142,8 +142,8 @@ def export(
         with _files_named(out), TemporaryDirectory(prefix=".mien-", dir=out.parent) as place:
             size, apart = deliver(state, Path(place, "swapper.onnx"), int8=int8)
             Path(place, "swapper.onnx").replace(out)
-    except ModuleNotFoundError as error:  # the extra is not installed
-        raise MienError(f"{error.name} is needed to export: pip install 'mien[train]'.") from None
+    except ModuleNotFoundError as error:  # the installation is not whole
+        raise MienError(f"{error.name} is needed to export: pip install --upgrade mien.") from None
     print(f"{out}: {size / 1e6:.1f} MB; its output is within {apart:.2g} of the network's")
 
 

@@ -10,13 +10,16 @@ from typing import Literal
 import onnxruntime as ort
 
 from mien.doctor.machine import Machine
-from mien.engines import PROVIDERS, Engine, OnnxEngine
+from mien.engines import PROVIDERS, TORCH_PROVIDERS, Engine, missing, open_engine
 from mien.errors import EngineError, EngineUnavailable, ModelError, WeightsMissing
 from mien.models import Card, Role
+from mien.stages.trial import RoleTrial
 
-FASTEST_FIRST = ("tensorrt", "cuda", "coreml", "openvino", "directml", "cpu")
+FASTEST_FIRST = ("torch-cuda", "tensorrt", "cuda", "coreml", "openvino", "directml", "cpu")
+"""PyTorch leads where it has a GPU: only with it do pictures stay there from network to network."""
 
 SYSTEMS = {
+    "torch-cuda": ("linux", "win32"),
     "tensorrt": ("linux", "win32"),
     "cuda": ("linux", "win32"),
     "coreml": ("darwin",),
@@ -24,6 +27,8 @@ SYSTEMS = {
     "directml": ("win32",),
 }
 """Where a provider can be had, by ``sys.platform``; the CPU's can everywhere."""
+
+TORCH_WITH_CUDA = "Install PyTorch with CUDA: https://pytorch.org/get-started/locally says how."
 
 GPU_PACKAGE = '"onnxruntime-gpu[cuda,cudnn]"'
 """With CUDA's libraries; the quotes are for the shell."""
@@ -90,6 +95,10 @@ def not_offered(
     """
     absent = {}
     for provider in FASTEST_FIRST:
+        if provider in TORCH_PROVIDERS:
+            if reason := missing(provider):
+                absent[provider] = _no_torch(provider, reason, machine, system)
+            continue
         theirs, package = PROVIDERS[provider]
         if theirs in offered:
             continue
@@ -107,6 +116,15 @@ def not_offered(
         remedy = "Try it with --provider tensorrt; mien says so if it cannot run."
         absent["tensorrt"] = PassedOver("tensorrt", why, remedy)
     return absent
+
+
+def _no_torch(provider: str, reason: str, machine: Machine, system: str) -> PassedOver:
+    if system not in SYSTEMS.get(provider, system):
+        return PassedOver(provider, "It does not exist for this system.", None)
+    if not machine.nvidia:
+        remedy = f"With one, and its driver: {TORCH_WITH_CUDA}"
+        return PassedOver(provider, "No NVIDIA GPU is seen here.", remedy)
+    return PassedOver(provider, reason[:1].upper() + reason[1:], TORCH_WITH_CUDA)
 
 
 def replaced_by(package: str, installed: Iterable[str]) -> str:
@@ -136,7 +154,13 @@ def _look_at(
             passed.append(absent[provider])
             continue
         try:
-            engine = OnnxEngine(card.name, card.read, provider=provider, threads=threads)
+            engine = open_engine(
+                card.name,
+                card.read,
+                provider=provider,
+                threads=threads,
+                trial=RoleTrial(card.contract),
+            )
         except EngineUnavailable as error:  # its libraries do not load, whatever the network
             why = error.reason[:1].upper() + error.reason[1:]
             absent[provider] = PassedOver(provider, why, LIBRARIES.get(provider))

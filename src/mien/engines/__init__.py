@@ -1,15 +1,24 @@
 """Running networks: one protocol, several runners."""
 
+from mien.engines.devices import TORCH_PROVIDERS, missing, settled
 from mien.engines.guard import numbers_fault, run_finite, run_guarded
 from mien.engines.onnx import PROVIDERS, OnnxEngine
+from mien.engines.opening import open_engine
 from mien.engines.protocol import Engine, Port
+from mien.engines.pytorch import TorchEngine, Trial
 
 __all__ = [
     "PROVIDERS",
+    "TORCH_PROVIDERS",
     "Engine",
     "OnnxEngine",
     "Port",
+    "TorchEngine",
+    "Trial",
+    "missing",
     "numbers_fault",
+    "open_engine",
     "run_finite",
     "run_guarded",
+    "settled",
 ]

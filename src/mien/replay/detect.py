@@ -65,13 +65,16 @@ class Look(nn.Module):
         self.register_buffer("cells", torch.cat(cells))
         self.register_buffer("strides", torch.cat(strides))
 
-    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, frame: Tensor) -> tuple[Tensor, Tensor]:
         """Return points (K, 5, 2) in frame pixels, and scores (K,), the best first.
 
-        ``planes`` is float (3, H, W), 0 to 255. Slots without a face have a score of 0.
+        ``frame`` is uint8 (H, W, 3). Slots without a face have a score of 0.
         """
         small = functional.interpolate(
-            planes[None], (self._rows, self._columns), mode="bilinear", antialias=True
+            frame.permute(2, 0, 1)[None].float(),
+            (self._rows, self._columns),
+            mode="bilinear",
+            antialias=True,
         )
         small = functional.pad(small.round(), (0, self._right, 0, self._below))
         outputs = self._network({self._contract.input: self._codec.encode(small / 255)})

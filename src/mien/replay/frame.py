@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mien.engines import Engine, TorchEngine
 from mien.geometry import apply, fit_similarity, template
 from mien.models import (
     DetectorContract,
@@ -23,6 +24,7 @@ from mien.models import (
     OcclusionContract,
     SwapperContract,
 )
+from mien.pipeline import Blend
 from mien.pipeline.finder import CLEAR_SCORE, GUESS, LIKELY, PRESENT, SURE
 from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
@@ -31,6 +33,7 @@ from mien.replay.landmark import Landmarks
 from mien.replay.warp import cut, lay
 from mien.stages.mask import face_mask
 from mien.stages.occlude import resized, shares
+from mien.stages.poisson import poisson_blend
 from mien.stages.swap import FLAT
 
 Who = Literal["largest", "all", "person"]
@@ -45,6 +48,22 @@ class Part:
 
     network: Network
     contract: Any
+
+    @classmethod
+    def of(cls, engine: Engine, contract: Any) -> Part:
+        """Return the network that ``engine`` runs, without the engine's own checks if it has any.
+
+        Only networks in PyTorch work on a GPU without waiting for it.
+        """
+        if not isinstance(engine, TorchEngine):
+            return cls(engine, contract)
+        module, takes, gives = engine.module, engine.inputs, engine.outputs
+
+        def run(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            values = module(*(inputs[port.name] for port in takes))
+            return {port.name: value for port, value in zip(gives, values, strict=True)}
+
+        return cls(run, contract)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +94,7 @@ class WholeFrame(nn.Module):
 
     template_points: Tensor
     embedding_points: Tensor
+    straight: Tensor
 
     def __init__(
         self,
@@ -86,13 +106,12 @@ class WholeFrame(nn.Module):
         who: Who = "largest",
         side: int = SIDE,
         color_match: bool = True,
-        half: bool = False,
+        blend: Blend = "alpha",
     ) -> None:
         """``parts`` are networks by role; without an ``occlusion`` nothing stays before a face.
 
         ``who`` is swapped: the largest face, all faces (both by the first person), or those that
-        resemble the people who are replaced. ``half`` cuts faces from float16 frames, in which
-        bytes are exact and filters nearly so.
+        resemble the people who are replaced.
         """
         super().__init__()
         detector, mesh = parts["detector"], parts["mesh"]
@@ -108,10 +127,11 @@ class WholeFrame(nn.Module):
         assert self._swap is not None
         contract = self._swap.contract
         assert isinstance(contract, SwapperContract)
-        self._size, self._who, self._half = contract.size, who, half
+        self._size, self._who, self._blend = contract.size, who, blend
         self._limit = 0.0
         self.codec = Codec(contract.pixels)
         self.register_buffer("template_points", template(contract.template).at(contract.size))
+        self.register_buffer("straight", torch.eye(3)[:2])
         if self._occlusion is not None:
             seen = self._occlusion.contract
             assert isinstance(seen, OcclusionContract)
@@ -132,19 +152,17 @@ class WholeFrame(nn.Module):
         ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
         faces receive them, for "person".
         """
-        planes = pixels.permute(2, 0, 1).float()
-        source = planes.half() if self._half else planes
-        guesses, scores = self.look(planes)
-        mesh, points, presence = self.place(source, guesses)
+        guesses, scores = self.look(pixels)
+        mesh, points, presence = self.place(pixels, guesses)
         low, high = mesh.amin(dim=1), mesh.amax(dim=1)
         real = _real(scores, presence)
         areas = torch.where(real, (high - low).prod(dim=1), 0)
         areas, order = areas.sort(descending=True, stable=True)
         mesh, points, scores, real = (x[order] for x in (mesh, points, scores, real))
         boxes = torch.cat([low, high], dim=1)[order]
-        roles, wanted = self._cast(source, points, real, people, replaced)
+        roles, wanted = self._cast(pixels, points, real, people, replaced)
         matrices = fit_similarity(points, self.template_points)
-        crops = cut(source, matrices, self._size)
+        crops = cut(pixels, matrices, self._size)
         made, faulty = self._made(crops, wanted)
         used = (roles >= 0) & ~faulty
         mask = face_mask(apply(matrices, mesh), self._size)
@@ -152,17 +170,15 @@ class WholeFrame(nn.Module):
             mask = mask * self._seen(self._occlusion, crops)
         if self.color is not None:
             made = self.color(made, crops, mask)
+        if self._blend == "poisson":
+            made = poisson_blend(made, crops, mask).clamp(0, 1)
         opacity = torch.where(used[:, None, None], mask, 0)[:, None]
         patches = torch.cat([made * opacity, opacity], dim=1)
         # slots without a face have no place: whatever lies there must not become one
-        nowhere = torch.zeros_like(matrices)
-        nowhere[:, 0, 0] = nowhere[:, 1, 1] = 1
-        matrices = torch.where(used[:, None, None], matrices, nowhere)
-        planes = lay(
-            planes, patches, matrices, torch.arange(len(areas) - 1, -1, -1, device=areas.device)
-        )
+        matrices = torch.where(used[:, None, None], matrices, self.straight)
+        largest_last = torch.arange(len(areas) - 1, -1, -1, device=areas.device)
         return Outcome(
-            pixels=planes.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous(),
+            pixels=lay(pixels, patches, matrices, largest_last),
             boxes=boxes,
             points=points,
             scores=torch.where(real, scores, 0),
@@ -172,7 +188,7 @@ class WholeFrame(nn.Module):
 
     def _cast(
         self,
-        planes: Tensor,
+        pixels: Tensor,
         points: Tensor,
         real: Tensor,
         people: Tensor,
@@ -184,7 +200,7 @@ class WholeFrame(nn.Module):
             assert self._embedder is not None
             assert replaced is not None
             contract = self._embedder.contract
-            crops = cut(planes, fit_similarity(points, self.embedding_points), contract.size)
+            crops = cut(pixels, fit_similarity(points, self.embedding_points), contract.size)
             outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
             own = functional.normalize(outputs[contract.output], dim=1)
             far, role = (1 - own @ replaced.T).min(dim=1)

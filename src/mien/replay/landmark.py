@@ -44,14 +44,14 @@ class Landmarks(nn.Module):
             row[list(group)] = 1 / len(group)
         self.register_buffer("five", five)
 
-    def forward(self, planes: Tensor, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, frame: Tensor, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return meshes (K, 468, 2) and points (K, 5, 2) in frame pixels, and presences (K,).
 
-        ``planes`` is float (3, H, W), 0 to 255; ``points`` (K, 5, 2) are a detector's.
+        ``frame`` is uint8 (H, W, 3); ``points`` (K, 5, 2) are a detector's.
         """
-        mesh, presence = self._run(planes, fit_similarity(points, self.taught))
+        mesh, presence = self._run(frame, fit_similarity(points, self.taught))
         for _ in range(self._rounds - 1):
-            again, now = self._run(planes, fit_similarity(self.five @ mesh, self.shown))
+            again, now = self._run(frame, fit_similarity(self.five @ mesh, self.shown))
             up = now >= presence.clamp_max(SETTLED)
             mesh = torch.where(up[:, None, None], again, mesh)
             presence = torch.where(up, now, presence)
@@ -60,9 +60,9 @@ class Landmarks(nn.Module):
         there = apply(matrices, means) - (self.shown - self.taught)
         return mesh, apply(invert(matrices), there), presence
 
-    def _run(self, planes: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
+    def _run(self, frame: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
         contract, count = self._contract, len(matrices)
-        crops = self._codec.encode(cut(planes, matrices, contract.size))
+        crops = self._codec.encode(cut(frame, matrices, contract.size))
         outputs = self._network({contract.input: crops})
         mesh = outputs[contract.mesh].reshape(count, -1, 3)[..., :2]
         return apply(invert(matrices), mesh), outputs[contract.presence].reshape(count)

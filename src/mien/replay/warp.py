@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mien.geometry import apply, compose, invert, scales
+from mien.kernels import usable
 
 MARGIN, SPARE = 2, 10
 """Pixels beyond the crop that filters reach, and by how much a window is larger for their sake."""
@@ -26,47 +27,77 @@ FAINT = 1 / 512
 """Opacity that changes no code."""
 
 
-def cut(planes: Tensor, matrices: Tensor, size: int) -> Tensor:
-    """Return crops, float32 (K, 3, size, size) in [0, 1], of ``planes`` (3, H, W), 0 to 255.
+def cut(frame: Tensor, matrices: Tensor, size: int) -> Tensor:
+    """Return crops, float32 (K, 3, size, size) in [0, 1], of ``frame``, uint8 (H, W, 3).
 
     ``matrices`` (K, 2, 3) are similarities from frame pixels to crop pixels. The filters are those
     of ``geometry.cut``: a triangle when a face shrinks, a cubic when it grows. Beyond the frame its
-    edge pixels are repeated. ``planes`` may be float16: bytes are exact in it.
+    edge pixels are repeated.
     """
-    side = math.ceil(size * math.sqrt(2)) + SPARE
     scale, back = scales(matrices), invert(matrices)
     margin = MARGIN * (1 / scale).clamp_min(1)[:, None]
     edges = torch.arange(2, device=matrices.device) * float(size) - 0.5
-    corners = torch.cartesian_prod(edges, edges)
-    low, high = apply(back, corners).aminmax(dim=1)
-    across = Span.around(
-        low[:, 0] - margin[:, 0], high[:, 0] + margin[:, 0], scale, planes.shape[-1]
+    low, high = apply(back, torch.cartesian_prod(edges, edges)).aminmax(dim=1)
+    height, width = frame.shape[:2]
+    (left, top), (right, bottom) = ((low - margin).unbind(dim=1), (high + margin).unbind(dim=1))
+    across, down = (
+        Span.around(left, right, scale, width),
+        Span.around(top, bottom, scale, height),
     )
-    down = Span.around(low[:, 1] - margin[:, 0], high[:, 1] + margin[:, 0], scale, planes.shape[-2])
-    rows, columns = (
-        span.filters(scale, side, length).to(planes.dtype)[:, None]
-        for span, length in zip((down, across), planes.shape[-2:], strict=True)
-    )
-    window = rows @ planes @ columns.transpose(-1, -2)
+    if usable(frame):
+        from mien.kernels.cut import cut as in_one_pass
+
+        spans = torch.stack([across.numbers, down.numbers], dim=1)
+        return in_one_pass(frame, back, spans, scale < 1, size)
+    side = math.ceil(size * math.sqrt(2)) + SPARE
+    rows = down.filters(scale, side, height)[:, None]
+    columns = across.filters(scale, side, width)[:, None]
+    window = rows @ frame.permute(2, 0, 1).float() @ columns.transpose(-1, -2)
     # crop pixel -> frame -> window
     grid = lookup(compose(_placed(across, down), back), (size, size), (side, side))
     # what lies beyond the resized piece is not its edge: look no further than there
     last = torch.stack([across.count, down.count], dim=1)[:, None, None] - 1
     grid = grid.clamp_max((2 * last + 1) / side - 1)
     crops = functional.grid_sample(
-        window.float(), grid, mode="bilinear", padding_mode="border", align_corners=False
+        window, grid, mode="bilinear", padding_mode="border", align_corners=False
     )
     return (crops / 255).clamp(0, 1)
 
 
-def lay(planes: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tensor:
-    """Return ``planes`` (3, H, W), 0 to 255, with ``patches`` laid over them.
+def lay(frame: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tensor:
+    """Return ``frame``, uint8 (H, W, 3), with ``patches`` laid over it.
 
     ``patches`` is float (K, 4, S, S): RGB in [0, 1], multiplied by the last channel, the opacity.
     ``matrices`` (K, 2, 3) take frame pixels to patch pixels, ``order`` (K,) says which lies lowest.
-    The result is not rounded. Where no patch is, values stay exactly what they were.
     """
-    height, width = planes.shape[-2:]
+    fine, grids = _enlarged(patches, matrices)
+    if usable(frame):
+        from mien.kernels.lay import lay as in_place
+
+        made = frame.clone(memory_format=torch.contiguous_format)
+        in_place(made, fine, grids, order, FAINT)
+        return made
+    (height, width), side = frame.shape[:2], fine.shape[-1]
+    planes = frame.permute(2, 0, 1).float()
+    for i in range(len(patches)):
+        which = order[i : i + 1]
+        laid = functional.grid_sample(
+            fine[which],
+            lookup(grids[which], (height, width), (side, side)),
+            mode="bilinear",
+            padding_mode="zeros",
+            align_corners=False,
+        )[0]
+        laid = torch.where(laid[-1:] > FAINT, laid, 0)  # a cubic swings about nothing
+        planes = torch.addcmul(laid[:-1] * 255, 1 - laid[-1:], planes)
+    return planes.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous()
+
+
+def _enlarged(patches: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Return patches (K, 4, s, s) fit to be looked up bilinearly, and how: maps (K, 2, 3).
+
+    Patches of faces smaller than they are shrunk first, by the filters of ``geometry.paste``.
+    """
     size = patches.shape[-1]
     shrink = (1 / scales(matrices)).clamp_max(1)
     nothing = torch.zeros_like(shrink)
@@ -78,16 +109,7 @@ def lay(planes: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Ten
     small = small * (inside[:, None] * inside[:, :, None])[:, None]
     fine = functional.interpolate(small, scale_factor=UP, mode="bicubic", antialias=True)
     grids = UP * compose(_placed(whole, whole), matrices)
-    grids = torch.cat([grids[..., :2], grids[..., 2:] + (UP - 1) / 2], dim=-1)
-    for i in range(len(patches)):
-        which = order[i : i + 1]
-        grid = lookup(grids[which], (height, width), (size * UP, size * UP))
-        laid = functional.grid_sample(
-            fine[which], grid, mode="bilinear", padding_mode="zeros", align_corners=False
-        )[0]
-        laid = torch.where(laid[-1:] > FAINT, laid, 0)  # a cubic swings about nothing
-        planes = torch.addcmul(laid[:-1] * 255, 1 - laid[-1:], planes)
-    return planes
+    return fine, torch.cat([grids[..., :2], grids[..., 2:] + (UP - 1) / 2], dim=-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +131,11 @@ class Span:
         first = low.floor().clamp(0, length - 1)
         last = torch.maximum(high.ceil() + 1, first + 1).clamp_max(length)
         return cls(first, last, ((last - first) * scale).round().clamp_min(1))
+
+    @property
+    def numbers(self) -> Tensor:
+        """All three, float32 (K, 3)."""
+        return torch.stack([self.first, self.last, self.count], dim=1)
 
     @property
     def ratio(self) -> Tensor:

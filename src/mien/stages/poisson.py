@@ -42,15 +42,15 @@ def solve(laplacian: Tensor, border: Tensor) -> Tensor:
     known[..., :, 0] -= border[..., 1:-1, 0]
     known[..., :, -1] -= border[..., 1:-1, -1]
     rows, columns = known.shape[-2:]
-    sines_y, values_y = (part.to(known) for part in _sines(rows))
-    sines_x, values_x = (part.to(known) for part in _sines(columns))
+    sines_y, values_y = _sines(rows, known.dtype, known.device)
+    sines_x, values_x = _sines(columns, known.dtype, known.device)
     modes = sines_y @ known @ sines_x
     modes = modes / (values_y[:, None] + values_x)
     return sines_y @ modes @ sines_x
 
 
 @lru_cache(maxsize=16)
-def _sines(n: int) -> tuple[Tensor, Tensor]:
+def _sines(n: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the orthonormal sine transform (n, n), its own inverse, and the eigenvalues (n,).
 
     They belong to the second difference (1, -2, 1) with zero ends: the DST-I.
@@ -58,4 +58,4 @@ def _sines(n: int) -> tuple[Tensor, Tensor]:
     k = torch.arange(1, n + 1, dtype=torch.float64) * (math.pi / (n + 1))
     position = torch.arange(1, n + 1, dtype=torch.float64)
     basis = math.sqrt(2 / (n + 1)) * torch.sin(position[:, None] * k)
-    return basis, 2 * torch.cos(k) - 2
+    return basis.to(device, dtype), (2 * torch.cos(k) - 2).to(device, dtype)

@@ -209,11 +209,6 @@ class _Run:
             with writer:
                 self.kept = writer.frames_kept
                 self._take_all(writer)
-                self._write_beside()
-                if self.untouched and self.record.frames:
-                    tags = {**job.settings.tags, **job.mark.tags_before}
-                    if _copyable(job) or not writer.say_instead(tags):
-                        raise _Untouched
         except _Untouched:
             writer.forget()
             raise
@@ -238,6 +233,7 @@ class _Run:
         path = self.job.compare
         if path is None:
             self._through(writer, None)
+            self._complete(writer)
             return
         look = self.job.clip.look
         self._comparison = Comparison(
@@ -251,27 +247,43 @@ class _Run:
                 self._through(writer, both)
                 if self.untouched:
                     raise _NothingToCompare
+                # neither appears before both are whole: else what was there would be gone
+                both.complete()
+                self._complete(writer)
         except _NothingToCompare:
             both.forget()
+            self._complete(writer)
             return
         self.beside.append(path)
-        beside = self.job.mark.beside(path)
-        if beside is not None:
-            self.job.mark.write(beside, self.job.mark.xmp)
-            self.beside.append(beside)
+
+    def _complete(self, writer: ClipWriter) -> None:
+        """Write the rest, and what goes beside the output, before that appears."""
+        job = self.job
+        if self.untouched and self.record.frames:
+            tags = {**job.settings.tags, **job.mark.tags_before}
+            if _copyable(job) or not writer.say_instead(tags, job.settings.covers):
+                self._write_beside()
+                raise _Untouched
+        writer.complete()
+        self._write_beside()
 
     def _write_beside(self) -> None:
-        """Write what goes beside the output, before that appears."""
         job, path = self.job, self.job.mark.beside(self.job.output)
+        # the preview first, as it is large: marks that are there are of what is there
+        if job.preview is not None and self.preview is not None and self.preview.frames:
+            self.preview.save(job.preview, None if self.untouched else job.mark.xmp)
+            self.beside.append(job.preview)
+        if job.compare is not None and not self.untouched:
+            beside = job.mark.beside(job.compare)
+            if beside is not None:
+                job.mark.write(beside, job.mark.xmp)
+                self.beside.append(beside)
         # a mark of ours would be untrue if nothing is synthetic but what was so before
         mark = job.mark.before if self.untouched else job.mark.xmp
         if path is not None and mark is not None:
             job.mark.write(path, mark)
             self.beside.append(path)  # not sooner: a file that is not ours is not to be deleted
             self.marked = True
-        if job.preview is not None and self.preview is not None and self.preview.frames:
-            self.preview.save(job.preview, None if self.untouched else job.mark.xmp)
-            self.beside.append(job.preview)
 
     def _through(self, writer: ClipWriter, both: ClipWriter | None) -> None:
         """Take every frame from the decoder to the encoders."""

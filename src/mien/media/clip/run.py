@@ -23,6 +23,7 @@ from mien.media.clip.labels import BITEXACT, label, said, track_tags
 from mien.media.clip.look import Look
 from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.segments import Packet, Work
+from mien.media.clip.settings import Covers
 from mien.media.clip.stored import StoredFrame
 from mien.media.clip.tracks import Tracks, check_gap
 from mien.media.clip.trying import forget
@@ -137,10 +138,12 @@ class Run:
         if self._in_segment == SEGMENT:
             self._end_segment()
 
-    def say_instead(self, tags: Mapping[str, str]) -> bool:
-        """Put ``tags`` in the place of those in the settings, if the file is not begun yet."""
+    def say_instead(self, tags: Mapping[str, str], covers: Covers) -> bool:
+        """Put these in the place of those in the settings, if the file is not begun yet."""
         if self._work is None:
             return False
+        if covers == "copy":
+            self._tracks.keep_covers()
         self._output.metadata.clear()
         self._output.metadata.update(said(self._order.clip.info, tags))
         return True

@@ -23,6 +23,7 @@ from mien.media.clip.seams import Seams
 from mien.media.clip.settings import Covers, Sound
 from mien.media.clip.sound import Reencoder
 from mien.media.clip.subtitles import READ, rewritten
+from mien.media.formats import READABLE
 
 MOST_MISSING = 60_000
 """Empty frames that FFmpeg writes into an AVI at once."""
@@ -85,6 +86,9 @@ class Tracks:
         self.reports: list[TrackReport] = []
         self._lanes: dict[int, Lane] = {}
         self._covers: list[av.Packet[Any]] = []
+        self._covers_left: list[Any] = []
+        """Tracks that were left out as covers are dropped."""
+
         self._filled: dict[int, int] = {}
         """Frames in an AVI so far, empty ones too, by track."""
 
@@ -117,6 +121,16 @@ class Tracks:
                 self._input.seek(int(start * av.time_base))
         self._packets = read_tracks(self._input, self._wanted, seams)
         self._ahead: av.Packet[Any] | None = None
+
+    def keep_covers(self) -> None:
+        """Copy covers after all. Must come before the output's header is written."""
+        self._keeps_covers = True
+        left, self._covers_left = self._covers_left, []
+        indices = {track.index for track in left}
+        self.reports = [report for report in self.reports if report.index not in indices]
+        for track in left:
+            self._add(track)
+        self.reports.sort(key=lambda report: report.index)
 
     def advance(self, until: Fraction | None) -> None:
         """Write everything up to ``until``, seconds of the output; all there is if None."""
@@ -181,6 +195,9 @@ class Tracks:
             self._add_sound(track, codec)
         elif kind == "subtitle":
             self._add_text(track, codec)
+        elif not self._keeps_covers and (kind == "cover" or _is_attached_picture(track)):
+            self._covers_left.append(track)
+            self._report(track, "dropped", why="it may show a face that was swapped")
         elif kind == "attachment":
             if self._kind.attachments:
                 stream = self._output.add_stream_from_template(track)
@@ -245,9 +262,6 @@ class Tracks:
         self._report(track, "rewritten", into=self._kind.text, why="without its styles")
 
     def _add_cover(self, track: Any) -> None:
-        if not self._keeps_covers:
-            self._report(track, "dropped", why="it may show a face that was swapped")
-            return
         picture = cover_of(self._path, track.index)
         codec = codec_name(track)
         if picture is not None and self._kind.attachments:
@@ -343,3 +357,12 @@ class Tracks:
         words.time_base = packet.time_base
         words.is_keyframe = True
         return words
+
+
+def _is_attached_picture(track: Any) -> bool:
+    """Return whether an attachment is a picture, also one that FFmpeg takes for no cover."""
+    kind = track.metadata.get("mimetype", "").lower()
+    name = Path(track.metadata.get("filename", ""))
+    return track.type == "attachment" and (
+        kind.startswith("image/") or name.suffix.lower() in READABLE
+    )

@@ -26,7 +26,7 @@ from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.reading import Clip
 from mien.media.clip.run import FULL, Run
 from mien.media.clip.segments import Work, digest_of, free_bytes
-from mien.media.clip.settings import ClipSettings
+from mien.media.clip.settings import ClipSettings, Covers
 from mien.media.clip.stored import StoredFrame
 
 ROOM = 1.3
@@ -68,7 +68,11 @@ class ClipWriter:
         self._work_folder, self._recipe = work, recipe
         self._work: Work | None = None
         self._stack = ExitStack()
+        self._open = ExitStack()
+        """Of the run, which is closed before the file gets its name."""
+
         self._run: Run | None = None
+        self._complete = False
 
     @property
     def resume_from(self) -> Fraction | None:
@@ -98,14 +102,14 @@ class ClipWriter:
         if self._work is not None:
             self._work.remove()
 
-    def say_instead(self, tags: Mapping[str, str]) -> bool:
-        """Put ``tags`` in the place of those in the settings; return whether it is not too late.
+    def say_instead(self, tags: Mapping[str, str], covers: Covers) -> bool:
+        """Put these in the place of those in the settings; return whether it is not too late.
 
         Without ``work`` it is after the first frame: a file's metadata are at its beginning.
         """
-        if self._run is not None and not self._run.say_instead(tags):
+        if self._run is not None and not self._run.say_instead(tags, covers):
             return False
-        self.settings = replace(self.settings, tags=tags)
+        self.settings = replace(self.settings, tags=tags, covers=covers)
         return True
 
     def write(self, frame: StoredFrame) -> None:
@@ -114,6 +118,23 @@ class ClipWriter:
             if self._run is None:
                 self._run = self._begin(frame.look, frame.time)
             self._run.write(frame)
+
+    def complete(self) -> None:
+        """Write all that is still to come: leaving the context then only gives the file its name.
+
+        For files that are to appear together or not at all. Raises ClipUnwritable, DiskFull.
+        """
+        with explained_writing(self.path):
+            if self._run is None:
+                if self._work is None or not self._work.segments:
+                    raise ClipUnwritable(
+                        f"{self.path} cannot be written: there is not a single frame.",
+                        path=self.path,
+                    )
+                self._run = self._begin(self.clip.look, Fraction(0))
+            self._run.finish()
+            self._open.close()
+            self._complete = True
 
     def __exit__(
         self,
@@ -150,21 +171,17 @@ class ClipWriter:
             format=self.container.name,
             options=mux_options(self.clip.info, self.container, self.path),
         )
-        return self._stack.enter_context(Run(order, output, look, origin, work))
+        self._stack.enter_context(self._open)
+        return self._open.enter_context(Run(order, output, look, origin, work))
 
     def _finish(self) -> Written:
-        if self._run is None:
-            if self._work is None or not self._work.segments:
-                raise ClipUnwritable(
-                    f"{self.path} cannot be written: there is not a single frame.", path=self.path
-                )
-            self._run = self._begin(self.clip.look, Fraction(0))
-        run = self._run
-        run.finish()
+        if not self._complete:
+            self.complete()
+        assert self._run is not None
         self._stack.close()
         if self._work is not None:
             self._work.remove()
-        return replace(run.summary(), size=self.path.stat().st_size)
+        return replace(self._run.summary(), size=self.path.stat().st_size)
 
     def _discard(self, error: BaseException) -> None:
         if self._work is not None:

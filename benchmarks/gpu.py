@@ -1,0 +1,276 @@
+"""Measure the whole frame on a GPU: latency, throughput, its parts, and what it makes beside a CPU.
+
+    python benchmarks/gpu.py [--frames 1000] [--model mien-256] [--json out.json]
+    python benchmarks/gpu.py --device cpu --frames 2 --size 640x360      # a trial without a GPU
+
+Frames are real pixels (the bundled portraits in a scene that moves), come from pinned memory and go
+back to it. Latency is of one frame alone, from upload to download, by the wall clock; parts are
+captured as graphs of their own and timed by events. All numbers are medians unless they say else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+import mien
+from mien import kernels
+from mien.engines import TorchEngine, open_engine
+from mien.geometry import apply, fit_similarity, template
+from mien.models import Catalogue
+from mien.replay import warp
+from mien.replay.frame import Part, WholeFrame
+from mien.replay.graph import Replay
+from mien.stages.mask import face_mask
+from mien.stages.poisson import poisson_blend
+from mien.stages.trial import RoleTrial
+
+PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
+NAMES = ("ben", "mei", "ada", "femi", "eva", "dev")
+CONSENT = "Generated: no real person is shown."
+DIFFERENT = 16
+"""Frames that differ; they come round again."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--frames", type=int, default=1000)
+    parser.add_argument("--size", default="1920x1080")
+    parser.add_argument("--model", default="mien-256")
+    parser.add_argument("--faces", type=int, nargs="*", default=[1, 8])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    width, height = map(int, options.size.split("x"))
+    device = torch.device(options.device)
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    rows: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "size": options.size}
+    print(f"{machine}, PyTorch {torch.__version__}, {options.model}, {width} x {height}")
+    swapper = mien.Swapper(model=options.model)
+    dev = swapper.identity(PORTRAITS / "dev.jpg", consent=CONSENT)
+    for faces in options.faces:
+        frames = filmed(height, width, faces)
+        rows[f"{faces} faces"] = measured(options, device, frames, faces, swapper, dev)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+def filmed(height: int, width: int, faces: int) -> list[Tensor]:
+    """Return DIFFERENT frames, uint8 (H, W, 3), with ``faces`` portraits that move."""
+    columns = 1 if faces == 1 else -(-faces // 2)
+    rows = -(-faces // columns)
+    side = min(height // rows, width // columns)
+    base = torch.full((height, width, 3), 96, dtype=torch.uint8)
+    for i in range(faces):
+        with Image.open(PORTRAITS / f"{NAMES[i % len(NAMES)]}.jpg") as image:
+            tile = np.array(image.convert("RGB").resize((side, side), Image.Resampling.LANCZOS))
+        top, left = (i // columns) * side, (i % columns) * side
+        base[top : top + side, left : left + side] = torch.from_numpy(tile)
+    return [base.roll((i % 4, 3 * i), dims=(0, 1)).contiguous() for i in range(DIFFERENT)]
+
+
+def measured(
+    options: argparse.Namespace,
+    device: torch.device,
+    frames: list[Tensor],
+    faces: int,
+    swapper: mien.Swapper,
+    dev: mien.Identity,
+) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+
+    def say(name: str, value: float, unit: str = "ms") -> None:
+        rows[name] = value
+        print(f"  {name:<44}{value:10.3f} {unit}", flush=True)
+
+    print(f"{faces} face(s)")
+    parts = opened(options.model, device)
+    height, width = frames[0].shape[:2]
+    whole = WholeFrame(
+        parts, height=height, width=width, slots=faces, who="largest" if faces == 1 else "all"
+    ).to(device)
+    people = dev.embedding[None].to(device)
+    first = frames[0].to(device)
+    if device.type == "cuda":
+        check_nothing_waits(whole, first, people)
+    replay = Replay(whole, people, None, frame=first)
+    outcome = replay(first)
+    found = int((outcome.roles >= 0).sum())
+    say("faces swapped", found, "")
+    theirs = torch.from_numpy(
+        swapper.swap(frames[0].numpy(), dev, faces="largest" if faces == 1 else "all").pixels
+    )
+    ours = outcome.pixels.cpu()
+    changed = (theirs != frames[0]).any(dim=2)
+    say("like the CPU's, inside of faces", psnr(ours[changed], theirs[changed]), "dB")
+    stray = ((ours != frames[0]).any(dim=2) & ~changed).sum()
+    say("pixels changed that the CPU leaves", float(stray), "")
+
+    times = latencies(replay, frames, options.frames)
+    say("upload to download, p50", statistics.median(times))
+    for share in (95, 99):
+        say(f"upload to download, p{share}", float(np.percentile(times, share)))
+    say("p99 / p50", rows["upload to download, p99"] / rows["upload to download, p50"], "")
+    began = perf_counter()
+    for _ in replay.stream(around(frames, options.frames)):
+        pass
+    say("streamed", options.frames / (perf_counter() - began), "frames a second")
+    for name, action in pieces(whole, parts, first, outcome, people).items():
+        say(name, timed(action, device, min(options.frames, 200)))
+    if device.type == "cuda":
+        say("peak of memory", torch.cuda.max_memory_allocated(device) / 1e6, "MB")
+    return rows
+
+
+def opened(model: str, device: torch.device) -> dict[str, Part]:
+    """Return the networks of the default way, in half precision on a GPU."""
+    names = {
+        "detector": "yunet",
+        "mesh": "facemesh",
+        "embedder": "sface",
+        "swapper": model,
+        "occlusion": "mien-occlusion",
+    }
+    provider = "torch-cpu" if device.type == "cpu" else f"torch-{device}"
+    parts = {}
+    for role, name in names.items():
+        card = Catalogue().card(name)
+        trial = RoleTrial(card.contract)
+        engine = open_engine(name, card.read, provider=provider, trial=trial)
+        assert isinstance(engine, TorchEngine)
+        print(f"  {name}: {engine.precision}", *engine.fell_back)
+        parts[role] = Part.of(engine, card.contract)
+    return parts
+
+
+@torch.inference_mode()
+def check_nothing_waits(whole: WholeFrame, frame: Tensor, people: Tensor) -> None:
+    """Raise if the processor has to wait for the GPU anywhere in a frame."""
+    whole(frame, people)  # libraries set themselves up
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        whole(frame, people)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    print("  nothing waits for the processor")
+
+
+def around(frames: list[Tensor], count: int) -> Iterator[Tensor]:
+    for i in range(count):
+        yield frames[i % len(frames)]
+
+
+def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
+    """Return milliseconds from upload to download, of ``count`` frames one after another."""
+    on_gpu = replay.device.type == "cuda"
+    held = [frame.pin_memory() if on_gpu else frame for frame in frames]
+    back = torch.empty(frames[0].shape, dtype=torch.uint8, pin_memory=on_gpu)
+    times = []
+    for number, frame in enumerate(around(held, count + 20)):
+        began = perf_counter()
+        back.copy_(replay(frame).pixels, non_blocking=True)
+        if on_gpu:
+            torch.cuda.synchronize(replay.device)
+        if number >= 20:
+            times.append((perf_counter() - began) * 1e3)
+    return times
+
+
+def pieces(
+    whole: WholeFrame, parts: dict[str, Part], frame: Tensor, outcome: Any, people: Tensor
+) -> dict[str, Callable[[], object]]:
+    """Return the parts of a frame's way, each to be run alone on what it meets there."""
+    points, count = outcome.points.clone(), len(outcome.points)
+    swap, size = parts["swapper"], parts["swapper"].contract.size
+    matrices = fit_similarity(points, template("arcface_128").at(size).to(points))
+    mesh, _, _ = whole.place(frame, points)
+    crops = warp.cut(frame, matrices, size)
+    mask = face_mask(apply(matrices, mesh), size)
+    given = {
+        swap.contract.target: whole.codec.encode(crops),
+        swap.contract.source: people.expand(count, -1).contiguous(),
+    }
+    patches = torch.cat([crops * mask[:, None], mask[:, None]], dim=1)
+    order = torch.arange(count, device=frame.device)
+    assert whole.color is not None
+    color = whole.color
+    occluded = parts["occlusion"]
+    side = occluded.contract.size
+    seen = crops[..., :side, :side].contiguous()
+    found: dict[str, Callable[[], object]] = {
+        "detect": lambda: whole.look(frame),
+        "landmark": lambda: whole.place(frame, points),
+        f"{count} crop(s) cut": lambda: warp.cut(frame, matrices, size),
+        "swap network": lambda: swap.network(given),
+        "occlusion network": lambda: occluded.network({occluded.contract.input: seen}),
+        "mask": lambda: face_mask(apply(matrices, mesh), size),
+        "colour match": lambda: color(crops.flip(1), crops, mask),
+        "Poisson blend": lambda: poisson_blend(crops.flip(1), crops, mask),
+        "paste": lambda: warp.lay(frame, patches, matrices, order),
+    }
+    if kernels.usable(frame):
+        found |= {
+            f"{count} crop(s) cut, eager twin": twin(lambda: warp.cut(frame, matrices, size)),
+            "paste, eager twin": twin(lambda: warp.lay(frame, patches, matrices, order)),
+        }
+    return found
+
+
+def twin(action: Callable[[], object]) -> Callable[[], object]:
+    """Return the action as it is without kernels."""
+
+    def eager() -> object:
+        with patch.object(warp, "usable", return_value=False):
+            return action()
+
+    return eager
+
+
+@torch.inference_mode()
+def timed(action: Callable[[], object], device: torch.device, count: int) -> float:
+    """Return the median milliseconds of ``action``; on a GPU as a graph, ten in a row."""
+    if device.type == "cpu":
+        times = []
+        for _ in range(max(3, min(count, 5))):
+            began = perf_counter()
+            action()
+            times.append((perf_counter() - began) * 1e3)
+        return statistics.median(times)
+    aside = torch.cuda.Stream()
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            action()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(10):
+            action()
+    times = []
+    for _ in range(max(10, count // 10)):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 10)
+    return statistics.median(times)
+
+
+def psnr(a: Tensor, b: Tensor) -> float:
+    error = ((a.float() - b.float()) / 255).square().mean()
+    return float(-10 * torch.log10(error.clamp_min(1e-12)))
+
+
+if __name__ == "__main__":
+    main()
