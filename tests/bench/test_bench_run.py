@@ -56,10 +56,12 @@ def test_the_frames_are_swapped_as_users_have_it():
     assert torch.equal(frame, kept)
     wanted = path._swapper.swap(frame, path.identity, faces="all")
     assert runner.swapped == len(wanted.swapped.chosen) == 2
-    fixed = ReplayPath(Plan(**QUICK), torch.device("cpu"), path.identity).runner(Scene(SIZE, 2))
-    fixed.run(frame)
-    fixed.synchronise()
-    assert (fixed.swapped, fixed.stages) == (2, None)
+    for provider in ("cpu", "torch-cpu", "torch-cuda"):  # tensors stay where the frame is
+        plan = Plan(**QUICK, provider=provider)
+        fixed = ReplayPath(plan, torch.device("cpu"), path.identity).runner(Scene(SIZE, 2))
+        fixed.run(frame)
+        fixed.synchronise()
+        assert (fixed.swapped, fixed.stages) == (2, None)
 
 
 def test_without_a_gpu_the_swapper_alone_is_measured(monkeypatch):

@@ -43,14 +43,16 @@ class ReplayPath:
         start = perf_counter()
         self._device, self._person = device, identity.embedding[None].to(device)
         self._by_person = plan.by_person
-        provider = plan.provider if device.type == "cpu" else f"torch-{device}"
+        provider = f"torch-{device}"
+        if device.type == "cpu" and not plan.provider.startswith("torch-"):
+            provider = plan.provider
         loader = Loader(Catalogue(plan.models), provider, False, plan.threads)
         self.networks: dict[str, str] = {}
 
         def part(name: str, kind: type[Contract]) -> Part:
             engine, contract = loader.load(name, kind)
             self.networks[name] = engine.provider
-            return Part(engine, contract)
+            return Part.of(engine, contract)
 
         self._parts = {
             "detector": part(plan.detector, DetectorContract),
@@ -72,7 +74,6 @@ class ReplayPath:
             width=scene.size.width,
             slots=next(slots for slots in SLOTS if slots >= scene.faces),
             who="person" if self._by_person else who,
-            half=self._device.type == "cuda",
         )
         replaced = self._person if self._by_person else None
         if self._device.type == "cpu":
