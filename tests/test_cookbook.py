@@ -130,3 +130,9 @@ def test_parts_of_the_clip_have_the_frames_that_the_page_says(kitchen):
     assert (report["frames"], report["swapped_frames"]) == (24, 24)
     with Image.open(kitchen / "out" / "strip.png") as image:
         assert image.width > 6 * 300
+
+
+def test_the_measurement_that_the_page_keeps_has_its_rows(kitchen):
+    report = json.loads((kitchen / "out" / "before.json").read_text())
+    rows = [(row["path"], row["faces"], row["n"]) for row in report["rows"]]
+    assert [row for row in rows if row[0] == "swapper"] == [("swapper", 1, 3), ("swapper", 2, 3)]

@@ -82,6 +82,7 @@ def test_importing_mien_is_cheap():
     [
         *([], ["--help"], ["swap", "--help"], ["faces", "-h"], ["models", "--help"]),
         *(["doctor", "-h"], ["evaluate", "-h"], ["train", "-h"], ["train", "swap", "-h"]),
+        ["bench", "-h"],
     ],
 )
 def test_help_is_cheap(arguments):

@@ -27,6 +27,7 @@ MienError
 │   ├── EngineUnavailable
 │   └── BadOutput
 ├── TrainingError           a pack, network or state of a training run
+├── MeasurementFailed       a frame of 'mien bench'
 ├── Mismatch                two parts that do not fit together
 │   ├── TemplateMismatch
 │   └── SpaceMismatch
@@ -260,6 +261,21 @@ class TrainingError(MienError, ValueError):
     def __init__(self, path: Path, reason: str, advice: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"{path} cannot be used: {reason}. {advice}")
+
+
+class MeasurementFailed(MienError):
+    """A frame that was to be timed could not be swapped. ``path`` and ``row`` say which.
+
+    The error itself is its ``__cause__``.
+    """
+
+    def __init__(self, path: str, row: str, error: Exception) -> None:
+        self.path, self.row = path, row
+        what = str(error) if isinstance(error, MienError) else f"{type(error).__name__}: {error}"
+        super().__init__(
+            f"Measuring {path!r} on {row} failed: {what} "
+            "'mien doctor' says more about this machine."
+        )
 
 
 class Mismatch(MienError):

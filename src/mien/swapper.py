@@ -29,6 +29,7 @@ from mien.pipeline import (
     Cast,
     ClipPipeline,
     EmbeddingCache,
+    Governor,
     Pipeline,
     Policy,
 )
@@ -309,10 +310,17 @@ class Swapper:
         policy: Policy | None = None,
         look: Fraction | float = LOOK,
         smooth: bool = True,
+        governor: Governor | None = None,
     ) -> ClipPipeline:
         """Return what swaps the faces of one clip, frame by frame; see ClipPipeline."""
         return ClipPipeline(
-            self._pipeline, cast, strength=strength, policy=policy, look=look, smooth=smooth
+            self._pipeline,
+            cast,
+            strength=strength,
+            policy=policy,
+            look=look,
+            smooth=smooth,
+            governor=governor,
         )
 
     def _explain(self, result: Result) -> None:

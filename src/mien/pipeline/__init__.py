@@ -5,6 +5,7 @@ from mien.pipeline.casting import Cast, assign, in_order
 from mien.pipeline.clip import MEMORY, ClipPipeline, Made, Seen
 from mien.pipeline.finder import FaceFinder
 from mien.pipeline.frame import Pipeline
+from mien.pipeline.governor import STEPS, Effort, Governor
 from mien.pipeline.identify import Identifier
 from mien.pipeline.patch import Blend
 from mien.pipeline.policy import Action, Policy
@@ -14,12 +15,15 @@ from mien.pipeline.watching import LOOK
 __all__ = [
     "LOOK",
     "MEMORY",
+    "STEPS",
     "Action",
     "Blend",
     "Cast",
     "ClipPipeline",
+    "Effort",
     "EmbeddingCache",
     "FaceFinder",
+    "Governor",
     "Identifier",
     "Made",
     "Pipeline",

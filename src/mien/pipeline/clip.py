@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from mien.pipeline.covering import Coverer, Covers
 from mien.pipeline.fading import Fader, Wish
 from mien.pipeline.following import Follower, Roles
 from mien.pipeline.frame import Pipeline, largest_only, wanted
+from mien.pipeline.governor import Governor
 from mien.pipeline.patch import Patches, lay
 from mien.pipeline.policy import CLEAR, Inspector, Log, Policy, Reason, exact
 from mien.pipeline.stopwatch import Stopwatch
@@ -57,6 +59,9 @@ class Seen:
     carried: tuple[int, ...]
     """Ids of faces that are not made anew and may be laid as they were."""
 
+    spared: frozenset[int]
+    """Ids of those among them that are not made anew to save time."""
+
     watch: Stopwatch
 
 
@@ -83,6 +88,9 @@ class ClipPipeline:
     ``policy`` says what is done about bad faces. ``look`` is the time in seconds after which the
     detector looks for new faces (0: in every frame); ``smooth`` tells whether faces are steadied.
     A clip of one frame comes out as the picture would, unless the policy finds its face bad.
+    ``governor`` is for live streams: when a frame takes too long, the next ones are done with less
+    effort. The result then depends on the machine; frames are made by one thread. Its ``scale`` is
+    for the caller, who must resize frames.
 
     Raises InvalidOption, SpaceMismatch.
     """
@@ -96,11 +104,13 @@ class ClipPipeline:
         policy: Policy | None = None,
         look: Fraction | float = LOOK,
         smooth: bool = True,
+        governor: Governor | None = None,
     ) -> None:
         pipeline.check(cast, strength)
         self.pipeline, self.cast, self.strength = pipeline, cast, strength
         self.policy = policy or Policy()
-        self.look, self.smooth = look, smooth
+        self.look, self.smooth, self.governor = look, smooth, governor
+        self._turn = 0
         embedder = pipeline.embedder
         self._watcher = Watcher(
             pipeline.finder,
@@ -127,7 +137,11 @@ class ClipPipeline:
 
     def __call__(self, frame: Frame) -> Swapped:
         """Swap the faces of the next frame, in place: its pixels change."""
-        return self.finish(self.make(self.see(frame)))
+        start = perf_counter()
+        done = self.finish(self.make(self.see(frame)))
+        if self.governor is not None:
+            self.governor(perf_counter() - start)
+        return done
 
     def run(self, frames: Iterable[Frame], *, threads: int = 1) -> Iterator[Swapped]:
         """Yield what was done to each of ``frames``, in order; up to ``threads`` are made at once.
@@ -137,6 +151,8 @@ class ClipPipeline:
         """
         if not is_number(threads) or threads < 1:
             raise InvalidOption("threads", threads, "1 or more")
+        if threads > 1 and self.governor is not None:
+            raise InvalidOption("threads", threads, "1 with a governor, which times each frame")
         if threads == 1:
             yield from map(self, frames)
             return
@@ -162,6 +178,7 @@ class ClipPipeline:
     def see(self, frame: Frame) -> Seen:
         """Find out who is in the next frame, and what is to be done; changes no pixel."""
         watch = Stopwatch()
+        idle = self._spare()
         sight = self._watcher(frame, watch)
         assert frame.time is not None  # the watcher refuses such frames
         time = frame.time
@@ -173,8 +190,11 @@ class ClipPipeline:
             bad = {number for number, reason in wrong.items() if reason is not None}
             self._bad = {number: self._bad.get(number, time) for number in bad}
         numbers = roles.faces.ids.tolist()
+        players = [numbers[face] for face, _ in roles.pairs]
+        # who has no patch yet is made also in an idle frame
+        spared = frozenset(n for n in players if idle and n in self._unmade)
         targets = tuple(
-            i for i, (face, _) in enumerate(roles.pairs) if self._worth(numbers[face], time)
+            i for i, n in enumerate(players) if self._worth(n, time) and n not in spared
         )
         made = [numbers[roles.pairs[i][0]] for i in targets]
         places = Faces.joined([roles.faces, sight.waiting])
@@ -184,7 +204,17 @@ class ClipPipeline:
             rows = {number: row for row, number in enumerate(places.ids.tolist())}
             shown = places[[rows[number] for number in (*made, *carried)]]
             covers = self._coverer(frame, shown, fresh=sight.fresh)
-        return Seen(frame, time, sight, roles, wrong, targets, covers, carried, watch)
+        return Seen(frame, time, sight, roles, wrong, targets, covers, carried, spared, watch)
+
+    def _spare(self) -> bool:
+        """Do what the governor says; return whether faces are carried along in this frame."""
+        if self.governor is None:
+            return False
+        effort = self.governor.effort
+        self._watcher.spare(effort.look, effort.rounds)
+        idle = self._turn % effort.every != 0
+        self._turn = self._turn + 1 if effort.every > 1 else 0
+        return idle
 
     def _carried(self, made: list[int], places: Faces, time: Fraction) -> tuple[int, ...]:
         """Return which faces at ``places`` are not ``made``, but may still be laid as they were."""
@@ -271,7 +301,8 @@ class ClipPipeline:
             row = made.shown.get(number)
             patch = None if row is None or made.patches is None else made.patches[[row]]
             clear = logits[seen.roles.rows[face]] >= CLEAR
-            wishes.append(Wish(number, role, reason is None, patch, clear=clear))
+            spared = number in seen.spared
+            wishes.append(Wish(number, role, reason is None, patch, clear=clear, spared=spared))
             if reason is not None:
                 wrong[number] = reason
         for number, role in seen.roles.keepers.items():

@@ -54,6 +54,9 @@ class Wish:
     clear: bool = True
     """Whether nothing covers the face: such a patch is kept rather than a later one that is not."""
 
+    spared: bool = False
+    """Whether the face was not made anew only to save time: its last patch is then as good."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Laid:
@@ -121,6 +124,10 @@ class Fader:
             stale = shown.clear is None or time - shown.clear > RECENT
             if wish.clear or stale:
                 shown.patch, shown.clear = wish.patch, time if wish.clear else None
+            shown.bad = None
+            shown.level = min(1.0, shown.level + step)
+            return
+        if wish.good and wish.spared and shown.patch is not None:
             shown.bad = None
             shown.level = min(1.0, shown.level + step)
             return

@@ -21,6 +21,7 @@ from mien.stages.association import Track
 from mien.stages.cut import CutFinder
 from mien.stages.embed import Embedder
 from mien.stages.glimpse import glimpses
+from mien.stages.landmark import ROUNDS
 from mien.stages.likeness import Likeness
 from mien.stages.steady import Steady
 from mien.stages.track import SURE, Tracker
@@ -98,6 +99,15 @@ class Watcher:
         self._steady = Steady() if smooth else None
         self._looked = Fraction(0)
         self._learnt: dict[int, Fraction] = {}
+        self._seldom, self._rounds = Fraction(0), ROUNDS
+
+    def spare(self, seldom: Fraction, rounds: int | None) -> None:
+        """Do less from the next frame on; 0 and None do all again.
+
+        The detector rests for ``seldom`` seconds at least, half of that while a face is lost, and
+        followed faces have their mesh placed at most ``rounds`` times.
+        """
+        self._seldom, self._rounds = seldom, ROUNDS if rounds is None else rounds
 
     def __call__(self, frame: Frame, watch: Stopwatch | None = None) -> Sight:
         """Return the faces in the next frame; its ``time`` must not be None.
@@ -119,7 +129,8 @@ class Watcher:
         if change == "doubt":
             tracker.doubt()
         since = time - self._looked
-        due = since >= self.look or (bool(tracker.lost) and since >= LOOK_AGAIN)
+        look, again = max(self.look, self._seldom), max(LOOK_AGAIN, self._seldom / 2)
+        due = since >= look or (bool(tracker.lost) and since >= again)
         looked = fresh or due or not all_stand or change == "doubt"
         if looked:
             self._look(frame, watch)
@@ -145,12 +156,13 @@ class Watcher:
         if not len(expected):
             return True
         with watch("landmark"):
-            located, presence = self.finder.landmarker(frame.view, expected)
+            place, rounds = self.finder.landmarker, self._rounds
+            located, presence = place(frame.view, expected, rounds=rounds)
             before = self._tracker.before
             way = (expected.boxes - before.boxes)[:, :2].norm(dim=1) / expected.areas.sqrt()
             weak = ((presence < SURE) & (way > MOVING)).nonzero().flatten().tolist()
             if weak:  # who moved may have stopped
-                stopped, logits = self.finder.landmarker(frame.view, before[weak])
+                stopped, logits = place(frame.view, before[weak], rounds=rounds)
                 rows = [located[i] for i in range(len(located))]
                 for i, row in enumerate(weak):
                     if logits[i] > presence[row]:

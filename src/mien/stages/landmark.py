@@ -51,16 +51,19 @@ class Landmarker:
             for points in (taught, replace(taught, points=cast("FivePoints", shown)))
         )
 
-    def __call__(self, pixels: Tensor, faces: Faces) -> tuple[Faces, Tensor]:
+    def __call__(
+        self, pixels: Tensor, faces: Faces, *, rounds: int = ROUNDS
+    ) -> tuple[Faces, Tensor]:
         """Return ``faces`` with mesh, points and boxes from the mesh, and their presence.
 
         ``pixels`` is the uint8 (H, W, 3) picture in which ``faces`` were detected. Presence is
-        float32 (K,), the network's logit that its crop shows an upright face.
+        float32 (K,), the network's logit that its crop shows an upright face. A face is looked at
+        up to ``rounds`` times; once is enough for one that is where it is expected.
         """
         if not len(faces):
             return faces, faces.scores
         mesh, presence = self._settle(
-            pixels, fit_similarity(faces.points, self._detector.to(pixels.device))
+            pixels, fit_similarity(faces.points, self._detector.to(pixels.device)), rounds
         )
         low, high = mesh[..., :2].amin(dim=1), mesh[..., :2].amax(dim=1)
         placed = Faces(
@@ -72,11 +75,11 @@ class Landmarker:
         )
         return placed, presence
 
-    def _settle(self, pixels: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
+    def _settle(self, pixels: Tensor, matrices: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
         """Return meshes (K, 468, 3) in frame pixels and presences (K,), from crops that stand."""
         mesh, presence = self._run(pixels, matrices)
         moving = torch.arange(len(matrices), device=pixels.device)
-        for _ in range(ROUNDS - 1):
+        for _ in range(rounds - 1):
             better = fit_similarity(self._means(mesh[moving]), self._mesh.to(mesh.device))
             moved = self._moved(matrices[moving], better) > STILL
             if not bool(moved.any()):
