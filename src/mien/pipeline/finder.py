@@ -102,7 +102,7 @@ class FaceFinder:
         with watch("landmark"):
             faces, presence = self.landmarker(pixels, guesses)
         doubtful = (presence < SURE).nonzero().flatten().tolist()[:again]
-        settled = _real(faces, presence)
+        settled = real(faces.scores, presence)
         settled[doubtful] = False
         looked_at_again = [
             self._again(pixels, guesses[i], faces[i], presence[i : i + 1], watch) for i in doubtful
@@ -131,7 +131,7 @@ class FaceFinder:
             faces, presences = self.landmarker(pixels, Faces.joined([guess[[]], *candidates]))
         faces, presences = Faces.joined([face, faces]), torch.cat([presence, presences])
         best = int((presences.clamp_max(SURE) + faces.scores).argmax())
-        return faces[[best]][_real(faces, presences)[[best]]]
+        return faces[[best]][real(faces.scores, presences)[[best]]]
 
 
 def looks(longest: int, finest: float) -> list[int]:
@@ -148,10 +148,10 @@ def looks(longest: int, finest: float) -> list[int]:
     return [*sides, last]
 
 
-def _real(faces: Faces, presence: Tensor) -> Tensor:
-    """Return which faces are faces, bool (K,)."""
-    likely = (presence > PRESENT) & (faces.scores >= LIKELY)
-    return (presence >= SURE) | likely | (faces.scores >= CLEAR_SCORE)
+def real(scores: Tensor, presence: Tensor) -> Tensor:
+    """Return which faces are faces, bool (K,), by the detector's scores and the mesh's logits."""
+    likely = (presence > PRESENT) & (scores >= LIKELY)
+    return (presence >= SURE) | likely | (scores >= CLEAR_SCORE)
 
 
 def _distinct(faces: Faces) -> Faces:

@@ -12,15 +12,13 @@ from mien.errors import InvalidOption
 from mien.geometry import intersection_over_union
 from mien.models import DetectorContract
 from mien.replay.codec import Codec
+from mien.stages.detect import SAME_FACE
 
 Network = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 """Takes float32 tensors by name, batch first, and returns all outputs by name."""
 
 CANDIDATES = 64
 """Places with the best scores that are decoded; a face has a dozen."""
-
-SAME_FACE = 0.4
-"""Boxes that overlap by more than this intersection over union are one face."""
 
 ROUNDS = 8
 """Longest chain of boxes, each of which would suppress the next, that is told right."""

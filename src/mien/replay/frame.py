@@ -25,7 +25,7 @@ from mien.models import (
     SwapperContract,
 )
 from mien.pipeline import Blend
-from mien.pipeline.finder import CLEAR_SCORE, GUESS, LIKELY, PRESENT, SURE
+from mien.pipeline.finder import GUESS, real
 from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
 from mien.replay.detect import Look, Network
@@ -155,12 +155,12 @@ class WholeFrame(nn.Module):
         guesses, scores = self.look(pixels)
         mesh, points, presence = self.place(pixels, guesses)
         low, high = mesh.amin(dim=1), mesh.amax(dim=1)
-        real = _real(scores, presence)
-        areas = torch.where(real, (high - low).prod(dim=1), 0)
+        there = (scores >= GUESS) & real(scores, presence)
+        areas = torch.where(there, (high - low).prod(dim=1), 0)
         areas, order = areas.sort(descending=True, stable=True)
-        mesh, points, scores, real = (x[order] for x in (mesh, points, scores, real))
+        mesh, points, scores, there = (x[order] for x in (mesh, points, scores, there))
         boxes = torch.cat([low, high], dim=1)[order]
-        roles, wanted = self._cast(pixels, points, real, people, replaced)
+        roles, wanted = self._cast(pixels, points, there, people, replaced)
         matrices = fit_similarity(points, self.template_points)
         crops = cut(pixels, matrices, self._size)
         made, faulty = self._made(crops, wanted)
@@ -181,7 +181,7 @@ class WholeFrame(nn.Module):
             pixels=lay(pixels, patches, matrices, largest_last),
             boxes=boxes,
             points=points,
-            scores=torch.where(real, scores, 0),
+            scores=torch.where(there, scores, 0),
             roles=torch.where(used, roles, -1),
             faulty=faulty & (roles >= 0),
         )
@@ -190,7 +190,7 @@ class WholeFrame(nn.Module):
         self,
         pixels: Tensor,
         points: Tensor,
-        real: Tensor,
+        there: Tensor,
         people: Tensor,
         replaced: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
@@ -204,12 +204,12 @@ class WholeFrame(nn.Module):
             outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
             own = functional.normalize(outputs[contract.output], dim=1)
             far, role = (1 - own @ replaced.T).min(dim=1)
-            chosen = real & (far <= self._limit)
+            chosen = there & (far <= self._limit)
         else:
             role = torch.zeros(count, dtype=torch.int64, device=points.device)
-            chosen = real
+            chosen = there
             if self._who == "largest":
-                chosen = real & (torch.arange(count, device=points.device) == 0)
+                chosen = there & (torch.arange(count, device=points.device) == 0)
         return torch.where(chosen, role, -1), people[role]
 
     def _made(self, crops: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
@@ -230,9 +230,3 @@ class WholeFrame(nn.Module):
         logits = part.network({contract.input: self.occlusion_codec.encode(small)})
         found = torch.sigmoid(logits[contract.output][:, 0])
         return shares(torch.where(torch.isfinite(found), found, 1), crops.shape[-1])
-
-
-def _real(scores: Tensor, presence: Tensor) -> Tensor:
-    """Return which guesses are faces, bool (K,); see ``pipeline.finder``."""
-    likely = (presence > PRESENT) & (scores >= LIKELY)
-    return (scores >= GUESS) & ((presence >= SURE) | likely | (scores >= CLEAR_SCORE))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 
-from mien.geometry import apply, fit_similarity, invert, template, zoom_about_centre
-from mien.geometry.templates import FivePoints
+from mien.geometry import apply, fit_similarity, invert
 from mien.models import MeshContract
 from mien.replay.codec import Codec
 from mien.replay.detect import Network
 from mien.replay.warp import cut
-from mien.stages.landmark import SETTLED
+from mien.stages.landmark import SETTLED, crop_points
 
 ROUNDS = 4
 """Looks at each face: crops of nearly all stand still after so many."""
@@ -30,15 +26,9 @@ class Landmarks(nn.Module):
     def __init__(self, network: Network, contract: MeshContract, *, rounds: int = ROUNDS) -> None:
         super().__init__()
         self._network, self._contract, self._codec = network, contract, Codec(contract.pixels)
-        self._rounds, size = rounds, contract.size
-        taught = template(contract.template)
-        moved = tuple(
-            (x + dx, y + dy)
-            for (x, y), (dx, dy) in zip(taught.points, contract.offsets, strict=True)
-        )
-        shown = replace(taught, points=cast("FivePoints", moved))
-        for name, points in (("taught", taught), ("shown", shown)):
-            self.register_buffer(name, zoom_about_centre(points.at(size), size, contract.zoom))
+        self._rounds = rounds
+        for name, points in zip(("taught", "shown"), crop_points(contract), strict=True):
+            self.register_buffer(name, points)
         five = torch.zeros(5, 468)
         for row, group in zip(five, contract.five, strict=True):
             row[list(group)] = 1 / len(group)

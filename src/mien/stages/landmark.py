@@ -34,22 +34,24 @@ STILL = 0.02
 """A crop stands still when its corners move by less than this share of its side."""
 
 
+def crop_points(contract: MeshContract) -> tuple[Tensor, Tensor]:
+    """Return the five points (5, 2) in a crop: as its network was taught, as the mesh has them."""
+    taught, size = template(contract.template), contract.size
+    shown = tuple(
+        (x + dx, y + dy) for (x, y), (dx, dy) in zip(taught.points, contract.offsets, strict=True)
+    )
+    both = (taught, replace(taught, points=cast("FivePoints", shown)))
+    detector, mesh = (zoom_about_centre(p.at(size), size, contract.zoom) for p in both)
+    return detector, mesh
+
+
 class Landmarker:
     """Places the face mesh."""
 
     def __init__(self, engine: Engine, contract: MeshContract) -> None:
         self.engine, self.contract = engine, contract
         self._size = contract.size
-        taught = template(contract.template)
-        # the template's points as the mesh has them, instead of as its network was taught
-        shown = tuple(
-            (x + dx, y + dy)
-            for (x, y), (dx, dy) in zip(taught.points, contract.offsets, strict=True)
-        )
-        self._detector, self._mesh = (
-            zoom_about_centre(points.at(self._size), self._size, contract.zoom)
-            for points in (taught, replace(taught, points=cast("FivePoints", shown)))
-        )
+        self._detector, self._mesh = crop_points(contract)
 
     def __call__(
         self, pixels: Tensor, faces: Faces, *, rounds: int = ROUNDS
