@@ -10,10 +10,11 @@ import os
 import pytest
 import torch
 from conftest import scene
+from torch.nn import functional
 
 from mien import kernels
 from mien.geometry import fit_similarity, template
-from mien.replay import warp
+from mien.replay import color, warp
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
@@ -37,7 +38,8 @@ def both(monkeypatch):
     def run(function, *given):
         made = []
         for there in (True, False):
-            monkeypatch.setattr(warp, "usable", lambda like, there=there: there)
+            for module in (warp, color):
+                monkeypatch.setattr(module, "usable", lambda like, there=there: there)
             made.append(function(*given))
         return made
 
@@ -49,6 +51,34 @@ def test_cuts_are_those_of_the_twin(both, load, scale):
     frame = scene([load("ben")], 96, 1).to(DEVICE)
     fused, eager = both(warp.cut, frame, faces(scale), SIZE)
     torch.testing.assert_close(fused, eager, atol=2e-4, rtol=0)
+
+
+def test_a_whole_frame_is_resized_as_by_the_twin(load):
+    from mien.kernels.cut import cut
+
+    frame = scene([load("ben")], 96, 1).to(DEVICE)
+    height, width = frame.shape[:2]
+    planes = frame.permute(2, 0, 1)[None].float()
+    for size in ((30, 40), (96, 96), (130, 110)):
+        wanted = functional.interpolate(planes, size, mode="bilinear", antialias=True)
+        made = cut(frame, warp.whole_table(size, (height, width)).to(DEVICE), *size) * 255
+        torch.testing.assert_close(made, wanted, atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize("size", [32, 44])
+def test_colours_are_those_of_the_twin(both, load, size):
+    random = torch.Generator().manual_seed(0)
+    ben, mei = (scene([load(name)], size, 1).permute(2, 0, 1) / 255 for name in ("ben", "mei"))
+    flat = torch.full_like(ben, 0.5)
+    gray = ben.mean(dim=0, keepdim=True).expand_as(ben)
+    made = torch.stack([ben, ben, mei, flat, ben]).to(DEVICE)
+    target = torch.stack([mei, gray, ben, mei, mei]).to(DEVICE)
+    weights = torch.rand(5, size, size, generator=random).to(DEVICE)
+    weights[4] = 0  # a slot without a face
+    match = color.ColorMatch().to(DEVICE)
+    fused, eager = both(match, made, target, weights)
+    torch.testing.assert_close(fused, eager, atol=2e-4, rtol=0)
+    assert torch.equal(fused[4], made[4])
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.7])

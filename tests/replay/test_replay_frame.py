@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 import mien
 from mien.engines import OnnxEngine, open_engine
 from mien.models import Catalogue
+from mien.pipeline.finder import COARSE
 from mien.replay.frame import Part, WholeFrame
 from mien.replay.graph import Replay
 
@@ -65,13 +66,13 @@ def psnr(a, b):
     return float(-10 * torch.log10(((a.float() - b.float()) / 255).square().mean()))
 
 
-# for the largest face alone the finder begins coarser, and ends half a pixel elsewhere
-@pytest.mark.parametrize(("who", "least"), [("largest", 44), ("all", 45)])
+@pytest.mark.parametrize(("who", "least"), [("largest", 43), ("all", 45)])
 def test_a_frame_is_that_of_the_pipeline(any_parts, lite, frame, load, who, least):
     dev = lite.identity(load("dev"), consent=CONSENT)
     wanted = lite.swap(frame.numpy(), dev, faces=who)
     with torch.inference_mode():
-        made = whole(any_parts, frame, who=who)(frame, dev.embedding[None])
+        # where the finder looks first: elsewhere guesses and all that follow are half a pixel off
+        made = whole(any_parts, frame, who=who, side=COARSE)(frame, dev.embedding[None])
     count = 4 if who == "all" else 1
     assert (made.roles >= 0).sum() == len(wanted.report()["swapped"]) == count
     theirs = torch.from_numpy(wanted.pixels)

@@ -7,6 +7,10 @@ from importlib.util import find_spec
 
 from torch import Tensor
 
+from mien.kernels.fusing import fused
+
+__all__ = ["fused", "installed", "usable"]
+
 
 @cache
 def installed() -> bool:

@@ -12,22 +12,24 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PIXELS = 256
+PIXELS = 64
 """Crop pixels of one program."""
 
+TAPS = 8
+"""Source pixels of a row that are read at once: reads wait for memory, not for each other."""
 
-def cut(frame: Tensor, back: Tensor, spans: Tensor, shrinks: Tensor, size: int) -> Tensor:
-    """Return crops, float32 (K, 3, size, size) in [0, 1], of ``frame``, uint8 (H, W, 3).
 
-    ``back`` (K, 2, 3) takes crop pixels to frame pixels. ``spans`` (K, 2, 3) says of the columns
-    and of the rows which piece of the frame is resized to how many pixels: first, the one after
-    the last, count. ``shrinks`` bool (K,) says whether the face is larger than its crop.
+def cut(frame: Tensor, table: Tensor, rows: int, columns: int) -> Tensor:
+    """Return crops, float32 (K, 3, rows, columns) in [0, 1], of ``frame``, uint8 (H, W, 3).
+
+    ``table`` float32 (K, 13) says of each: the map (2, 3) that takes crop pixels to frame pixels,
+    of the columns and of the rows which piece of the frame is resized to how many pixels (first,
+    the one after the last, count), and, above 0, that the face is larger than its crop.
     """
-    count, (height, width, _) = len(back), frame.shape
-    crops = torch.empty(count, 3, size, size, device=frame.device)
-    table = torch.cat([back.flatten(1), spans.flatten(1), shrinks[:, None].float()], dim=1)
-    _cut[(triton.cdiv(size * size, PIXELS), count)](
-        frame.contiguous(), crops, table.contiguous(), height, width, size, table.shape[1], PIXELS
+    count, (height, width, _) = len(table), frame.shape
+    crops = torch.empty(count, 3, rows, columns, device=frame.device)
+    _cut[(triton.cdiv(rows * columns, PIXELS), count)](
+        frame.contiguous(), crops, table.contiguous(), height, width, rows, columns, PIXELS, TAPS
     )
     return crops
 
@@ -56,34 +58,39 @@ def _neighbours(place, ratio, first, count):
 
 
 @triton.jit
-def _sums(start, steps, centre, after, narrow, first, last, shrinks):
-    """Return the sums of both neighbours' filters over the pixels that there are."""
+def _sums(start, steps, taps, centre, after, narrow, first, last, shrinks, TAPS: tl.constexpr):
+    """Return one over the sums of both neighbours' filters over the pixels that there are."""
     one = tl.zeros_like(centre)
     two = tl.zeros_like(centre)
     for i in range(steps):
-        at = start + i
+        at = start[:, None] + i * TAPS + taps[None, :]
         there = (at >= first) & (at < last)
-        one += tl.where(there, _weight(tl.abs(at - centre) * narrow, shrinks), 0.0)
-        two += tl.where(there, _weight(tl.abs(at - after) * narrow, shrinks), 0.0)
-    return tl.maximum(one, 1e-6), tl.maximum(two, 1e-6)
+        a = tl.where(there, _weight(tl.abs(at - centre[:, None]) * narrow, shrinks), 0.0)
+        b = tl.where(there, _weight(tl.abs(at - after[:, None]) * narrow, shrinks), 0.0)
+        one += tl.sum(a, axis=1)
+        two += tl.sum(b, axis=1)
+    return 1 / tl.maximum(one, 1e-6), 1 / tl.maximum(two, 1e-6)
 
 
 @triton.jit
 def _mixed(at, centre, after, share, one, two, narrow, first, last, shrinks):
     """Return the weight of source pixel ``at`` in what is looked up."""
-    a = _weight(tl.abs(at - centre) * narrow, shrinks) / one
-    b = _weight(tl.abs(at - after) * narrow, shrinks) / two
+    a = _weight(tl.abs(at - centre) * narrow, shrinks) * one
+    b = _weight(tl.abs(at - after) * narrow, shrinks) * two
     return tl.where((at >= first) & (at < last), a + (b - a) * share, 0.0)
 
 
 @triton.jit
-def _cut(frame, crops, table, height, width, size, columns, PIXELS: tl.constexpr):
+def _cut(
+    frame, crops, table, height, width, rows, columns, PIXELS: tl.constexpr, TAPS: tl.constexpr
+):
     face = tl.program_id(1)
-    row = table + face * columns
+    row = table + face * 13
     index = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    inside = index < size * size
-    x = (index % size).to(tl.float32)
-    y = (index // size).to(tl.float32)
+    area = rows * columns
+    inside = index < area
+    x = (index % columns).to(tl.float32)
+    y = (index // columns).to(tl.float32)
     across = tl.load(row) * x + tl.load(row + 1) * y + tl.load(row + 2)
     down = tl.load(row + 3) * x + tl.load(row + 4) * y + tl.load(row + 5)
     left, right, wide = tl.load(row + 6), tl.load(row + 7), tl.load(row + 8)
@@ -97,27 +104,37 @@ def _cut(frame, crops, table, height, width, size, columns, PIXELS: tl.constexpr
     start_x, start_y = tl.floor(x0 - reach / narrow_x), tl.floor(y0 - reach / narrow_y)
     steps_x = tl.ceil(2 * reach / narrow_x + 1 / ratio_x).to(tl.int32) + 2
     steps_y = tl.ceil(2 * reach / narrow_y + 1 / ratio_y).to(tl.int32) + 2
-    sum_x0, sum_x1 = _sums(start_x, steps_x, x0, x1, narrow_x, left, right, shrinks)
-    sum_y0, sum_y1 = _sums(start_y, steps_y, y0, y1, narrow_y, top, bottom, shrinks)
-    red = tl.zeros_like(x)
-    green = tl.zeros_like(x)
-    blue = tl.zeros_like(x)
-    for j in range(steps_y):
-        at_y = start_y + j
-        by = _mixed(at_y, y0, y1, share_y, sum_y0, sum_y1, narrow_y, top, bottom, shrinks)
-        line = tl.minimum(tl.maximum(at_y, 0.0), height - 1.0).to(tl.int32) * width
-        for i in range(steps_x):
-            at_x = start_x + i
-            weight = by * _mixed(
-                at_x, x0, x1, share_x, sum_x0, sum_x1, narrow_x, left, right, shrinks
-            )
-            column = tl.minimum(tl.maximum(at_x, 0.0), width - 1.0).to(tl.int32)
-            pixel = frame + (line + column) * 3
-            red += weight * tl.load(pixel, mask=inside, other=0).to(tl.float32)
-            green += weight * tl.load(pixel + 1, mask=inside, other=0).to(tl.float32)
-            blue += weight * tl.load(pixel + 2, mask=inside, other=0).to(tl.float32)
-    out = crops + face * 3 * size * size + index
-    area = size * size
-    tl.store(out, tl.minimum(tl.maximum(red / 255, 0.0), 1.0), mask=inside)
-    tl.store(out + area, tl.minimum(tl.maximum(green / 255, 0.0), 1.0), mask=inside)
-    tl.store(out + 2 * area, tl.minimum(tl.maximum(blue / 255, 0.0), 1.0), mask=inside)
+    chunks_x, chunks_y = (steps_x + TAPS - 1) // TAPS, (steps_y + TAPS - 1) // TAPS
+    taps = tl.arange(0, TAPS)
+    one_x, two_x = _sums(start_x, chunks_x, taps, x0, x1, narrow_x, left, right, shrinks, TAPS)
+    one_y, two_y = _sums(start_y, chunks_y, taps, y0, y1, narrow_y, top, bottom, shrinks, TAPS)
+    red = tl.zeros([PIXELS, TAPS], dtype=tl.float32)
+    green = tl.zeros([PIXELS, TAPS], dtype=tl.float32)
+    blue = tl.zeros([PIXELS, TAPS], dtype=tl.float32)
+    for i in range(chunks_x):
+        at_x = start_x[:, None] + i * TAPS + taps[None, :]
+        by_x = _mixed(
+            at_x, x0[:, None], x1[:, None], share_x[:, None], one_x[:, None], two_x[:, None],
+            narrow_x, left, right, shrinks,
+        )  # fmt: skip
+        read = inside[:, None] & (by_x != 0)
+        column = tl.minimum(tl.maximum(at_x, 0.0), width - 1.0).to(tl.int32) * 3
+        for j in range(steps_y):
+            at_y = start_y + j
+            by_y = _mixed(at_y, y0, y1, share_y, one_y, two_y, narrow_y, top, bottom, shrinks)
+            line = tl.minimum(tl.maximum(at_y, 0.0), height - 1.0).to(tl.int32) * (width * 3)
+            weight = by_y[:, None] * by_x
+            pixel = frame + line[:, None] + column
+            red += weight * tl.load(pixel, mask=read, other=0).to(tl.float32)
+            green += weight * tl.load(pixel + 1, mask=read, other=0).to(tl.float32)
+            blue += weight * tl.load(pixel + 2, mask=read, other=0).to(tl.float32)
+    out = crops + face * 3 * area + index
+    tl.store(out, _share(red), mask=inside)
+    tl.store(out + area, _share(green), mask=inside)
+    tl.store(out + 2 * area, _share(blue), mask=inside)
+
+
+@triton.jit
+def _share(codes):
+    """Return the sums over taps of codes as shares of 255."""
+    return tl.minimum(tl.maximum(tl.sum(codes, axis=1) / 255, 0.0), 1.0)

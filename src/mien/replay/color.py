@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mien.stages.color import STRETCH, TO_CONES, TO_OKLAB, VARIANCE_FLOOR, averaged
+from mien.kernels import usable
+from mien.stages.color import GRAIN, STRETCH, TO_CONES, TO_OKLAB, VARIANCE_FLOOR, averaged
 
 SWEEPS = 5
 """Rounds of Jacobi's method; it converges quadratically, and is exact after four."""
@@ -24,6 +25,7 @@ class ColorMatch(nn.Module):
     to_oklab: Tensor
     from_cones: Tensor
     from_oklab: Tensor
+    matrices: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,6 +33,10 @@ class ColorMatch(nn.Module):
             matrix = torch.tensor(values, dtype=torch.float64)
             self.register_buffer(f"to_{name}", matrix.float())
             self.register_buffer(f"from_{name}", torch.linalg.inv(matrix).float())
+        self.register_buffer(
+            "matrices",
+            torch.stack([self.to_cones, self.to_oklab, self.from_oklab, self.from_cones]),
+        )
         self.jacobi = Jacobi()
 
     def forward(self, pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
@@ -39,6 +45,19 @@ class ColorMatch(nn.Module):
         ``weights`` (K, S, S) >= 0 says how much each pixel counts. Pictures whose weights are all
         zero come back as they are.
         """
+        if usable(pixels):
+            from mien.kernels.color import match
+
+            return match(
+                pixels,
+                target,
+                weights,
+                self.matrices,
+                grain=GRAIN,
+                floor=VARIANCE_FLOOR,
+                stretch=STRETCH,
+                sweeps=SWEEPS,
+            )
         lab = self._lab(pixels)
         mean, covariance = self._moments(lab, weights)
         wanted_mean, wanted = self._moments(self._lab(target), weights)

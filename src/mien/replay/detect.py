@@ -10,8 +10,10 @@ from torch.nn import functional
 
 from mien.errors import InvalidOption
 from mien.geometry import intersection_over_union
+from mien.kernels import fused, usable
 from mien.models import DetectorContract
 from mien.replay.codec import Codec
+from mien.replay.warp import whole_table
 from mien.stages.detect import SAME_FACE
 
 Network = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
@@ -29,6 +31,7 @@ class Look(nn.Module):
 
     cells: Tensor
     strides: Tensor
+    table: Tensor
 
     def __init__(
         self,
@@ -62,41 +65,64 @@ class Look(nn.Module):
             strides.append(torch.full((len(cells[-1]),), float(stride)))
         self.register_buffer("cells", torch.cat(cells))
         self.register_buffer("strides", torch.cat(strides))
+        self.register_buffer("table", whole_table((self._rows, self._columns), (height, width)))
 
     def forward(self, frame: Tensor) -> tuple[Tensor, Tensor]:
         """Return points (K, 5, 2) in frame pixels, and scores (K,), the best first.
 
         ``frame`` is uint8 (H, W, 3). Slots without a face have a score of 0.
         """
-        small = functional.interpolate(
+        outputs = self._network({self._contract.input: self._seen(self._resized(frame))})
+        sure, there, box, five = (
+            torch.cat([outputs[f"{name}_{stride}"][0] for stride in self._contract.strides])
+            for name in ("cls", "obj", "bbox", "kps")
+        )
+        return _told(sure, there, box, five, self.cells, self.strides, self._ratio, self._slots)
+
+    def _resized(self, frame: Tensor) -> Tensor:
+        """Return the frame as it is looked at, float32 (1, 3, rows, columns) in [0, 255]."""
+        if usable(frame):
+            from mien.kernels.cut import cut
+
+            return cut(frame, self.table, self._rows, self._columns) * 255
+        return functional.interpolate(
             frame.permute(2, 0, 1)[None].float(),
             (self._rows, self._columns),
             mode="bilinear",
             antialias=True,
         )
+
+    def _seen(self, small: Tensor) -> Tensor:
         small = functional.pad(small.round(), (0, self._right, 0, self._below))
-        outputs = self._network({self._contract.input: self._codec.encode(small / 255)})
-        boxes, points, scores = self._decoded(outputs)
-        scores = torch.where(survivors(boxes, scores, SAME_FACE), scores, 0)
-        scores, best = scores.topk(self._slots)
-        across, down = points[best].unbind(dim=-1)
-        ratio = self._ratio
-        return torch.stack([across * ratio[0] - 0.5, down * ratio[1] - 0.5], dim=-1), scores
+        return self._codec.encode(small / 255)
 
-    def _decoded(self, outputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the CANDIDATES with the best scores, best first; see ``heads.yunet``."""
 
-        def of(name: str) -> Tensor:
-            strides = self._contract.strides
-            return torch.cat([outputs[f"{name}_{stride}"][0] for stride in strides])
+@fused
+def _told(
+    sure: Tensor,
+    there: Tensor,
+    box: Tensor,
+    five: Tensor,
+    cells: Tensor,
+    strides: Tensor,
+    ratio: tuple[float, float],
+    slots: int,
+) -> tuple[Tensor, Tensor]:
+    """Return points (K, 5, 2) in frame pixels and scores (K,), the best first; see ``heads.yunet``.
 
-        both = of("cls").clamp(0, 1) * of("obj").clamp(0, 1)
-        scores, at = both[:, 0].sqrt().topk(min(CANDIDATES, len(both)))
-        cells, strides = self.cells[at], self.strides[at, None]
-        box, five = of("bbox")[at], of("kps")[at].unflatten(1, (5, 2))
-        centre, half = (cells + box[:, :2]) * strides, box[:, 2:].exp() * (strides / 2)
-        points = (five + cells[:, None]) * strides[:, None]
-        return torch.cat([centre - half, centre + half], dim=1), points, scores
+    The heads are (cells, channels) each, of all strides.
+    """
+    both = sure.clamp(0, 1) * there.clamp(0, 1)
+    scores, at = both[:, 0].sqrt().topk(min(CANDIDATES, len(both)))
+    cells, strides = cells[at], strides[at, None]
+    box, five = box[at], five[at].unflatten(1, (5, 2))
+    centre, half = (cells + box[:, :2]) * strides, box[:, 2:].exp() * (strides / 2)
+    points = (five + cells[:, None]) * strides[:, None]
+    boxes = torch.cat([centre - half, centre + half], dim=1)
+    scores = torch.where(survivors(boxes, scores, SAME_FACE), scores, 0)
+    scores, best = scores.topk(slots)
+    across, down = points[best].unbind(dim=-1)
+    return torch.stack([across * ratio[0] - 0.5, down * ratio[1] - 0.5], dim=-1), scores
 
 
 def survivors(boxes: Tensor, scores: Tensor, limit: float) -> Tensor:

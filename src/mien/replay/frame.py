@@ -7,7 +7,8 @@ over nothing. So the processor never waits, and a CUDA graph can hold all of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from torch.nn import functional
 
 from mien.engines import Engine, TorchEngine
 from mien.geometry import apply, fit_similarity, template
+from mien.kernels import fused
 from mien.models import (
     DetectorContract,
     EmbedderContract,
@@ -57,7 +59,7 @@ class Part:
         """
         if not isinstance(engine, TorchEngine):
             return cls(engine, contract)
-        module, takes, gives = engine.module, engine.inputs, engine.outputs
+        module, takes, gives = fused(engine.module), engine.inputs, engine.outputs
 
         def run(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
             values = module(*(inputs[port.name] for port in takes))
@@ -145,6 +147,7 @@ class WholeFrame(nn.Module):
             self.embedder_codec = Codec(known.pixels)
             self.register_buffer("embedding_points", template(known.template).at(known.size))
         self.color = ColorMatch() if color_match else None
+        self._side: torch.cuda.Stream | None = None
 
     def forward(self, pixels: Tensor, people: Tensor, replaced: Tensor | None = None) -> Outcome:
         """Return the frame with its faces swapped; ``pixels`` stays as it is.
@@ -154,29 +157,21 @@ class WholeFrame(nn.Module):
         """
         guesses, scores = self.look(pixels)
         mesh, points, presence = self.place(pixels, guesses)
-        low, high = mesh.amin(dim=1), mesh.amax(dim=1)
-        there = (scores >= GUESS) & real(scores, presence)
-        areas = torch.where(there, (high - low).prod(dim=1), 0)
-        areas, order = areas.sort(descending=True, stable=True)
-        mesh, points, scores, there = (x[order] for x in (mesh, points, scores, there))
-        boxes = torch.cat([low, high], dim=1)[order]
+        mesh, points, boxes, scores, there = _sorted(mesh, points, presence, scores)
         roles, wanted = self._cast(pixels, points, there, people, replaced)
-        matrices = fit_similarity(points, self.template_points)
+        matrices = _fitted(points, self.template_points)
         crops = cut(pixels, matrices, self._size)
+        with self._aside(crops) as join:  # the swap network leaves most of a GPU idle
+            mask = self._mask(mesh, matrices, crops)
         made, faulty = self._made(crops, wanted)
-        used = (roles >= 0) & ~faulty
-        mask = face_mask(apply(matrices, mesh), self._size)
-        if self._occlusion is not None:
-            mask = mask * self._seen(self._occlusion, crops)
+        join()
         if self.color is not None:
             made = self.color(made, crops, mask)
         if self._blend == "poisson":
             made = poisson_blend(made, crops, mask).clamp(0, 1)
-        opacity = torch.where(used[:, None, None], mask, 0)[:, None]
-        patches = torch.cat([made * opacity, opacity], dim=1)
-        # slots without a face have no place: whatever lies there must not become one
-        matrices = torch.where(used[:, None, None], matrices, self.straight)
-        largest_last = torch.arange(len(areas) - 1, -1, -1, device=areas.device)
+        used = (roles >= 0) & ~faulty
+        patches, matrices = _patches(made, mask, used, matrices, self.straight)
+        largest_last = torch.arange(len(used) - 1, -1, -1, device=used.device)
         return Outcome(
             pixels=lay(pixels, patches, matrices, largest_last),
             boxes=boxes,
@@ -185,6 +180,21 @@ class WholeFrame(nn.Module):
             roles=torch.where(used, roles, -1),
             faulty=faulty & (roles >= 0),
         )
+
+    @contextmanager
+    def _aside(self, like: Tensor) -> Iterator[Callable[[], None]]:
+        """Do what is inside at the same time as what follows, until the given function is called.
+
+        On a CPU it is done at once.
+        """
+        if not like.is_cuda:
+            yield lambda: None
+            return
+        side = self._side = self._side or torch.cuda.Stream(like.device)
+        main = torch.cuda.current_stream(like.device)
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            yield lambda: main.wait_stream(side)
 
     def _cast(
         self,
@@ -217,16 +227,62 @@ class WholeFrame(nn.Module):
         assert self._swap is not None
         contract = self._swap.contract
         inputs = {contract.target: self.codec.encode(crops), contract.source: wanted}
-        raw = self._swap.network(inputs)[contract.output]
-        finite = torch.isfinite(raw).flatten(1).all(dim=1)
-        made = self.codec.decode(torch.where(finite[:, None, None, None], raw, 0)).clamp(0, 1)
-        flat = made.flatten(2).std(dim=2).amax(dim=1) < FLAT
-        return made, flat | ~finite
+        return _checked(self._swap.network(inputs)[contract.output], self.codec)
 
-    def _seen(self, part: Part, crops: Tensor) -> Tensor:
-        """Return how far faces are seen in their crops, float32 (K, S, S) in [0, 1]."""
-        contract = part.contract
+    def _mask(self, mesh: Tensor, matrices: Tensor, crops: Tensor) -> Tensor:
+        """Return how far faces are shown anew in their crops, float32 (K, S, S) in [0, 1]."""
+        if self._occlusion is None:
+            return _hull(mesh, matrices, self._size)
+        contract = self._occlusion.contract
         small = resized(crops, contract.size)
-        logits = part.network({contract.input: self.occlusion_codec.encode(small)})
-        found = torch.sigmoid(logits[contract.output][:, 0])
-        return shares(torch.where(torch.isfinite(found), found, 1), crops.shape[-1])
+        logits = self._occlusion.network({contract.input: self.occlusion_codec.encode(small)})
+        return _hull(mesh, matrices, self._size) * _seen(logits[contract.output], self._size)
+
+
+@fused
+def _sorted(
+    mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return meshes, points, boxes, scores and which slots hold a face, the largest first."""
+    low, high = mesh.amin(dim=1), mesh.amax(dim=1)
+    there = (scores >= GUESS) & real(scores, presence)
+    areas = torch.where(there, (high - low).prod(dim=1), 0)
+    order = areas.sort(descending=True, stable=True).indices
+    boxes = torch.cat([low, high], dim=1)
+    return mesh[order], points[order], boxes[order], scores[order], there[order]
+
+
+@fused
+def _fitted(points: Tensor, template_points: Tensor) -> Tensor:
+    return fit_similarity(points, template_points)
+
+
+@fused
+def _checked(raw: Tensor, codec: Codec) -> tuple[Tensor, Tensor]:
+    """Return pictures (K, 3, S, S) in [0, 1] and which are not usable, bool (K,)."""
+    finite = torch.isfinite(raw).flatten(1).all(dim=1)
+    made = codec.decode(torch.where(finite[:, None, None, None], raw, 0)).clamp(0, 1)
+    flat = made.flatten(2).std(dim=2).amax(dim=1) < FLAT
+    return made, flat | ~finite
+
+
+@fused
+def _hull(mesh: Tensor, matrices: Tensor, size: int) -> Tensor:
+    return face_mask(apply(matrices, mesh), size)
+
+
+@fused
+def _seen(logits: Tensor, size: int) -> Tensor:
+    found = torch.sigmoid(logits[:, 0])
+    return shares(torch.where(torch.isfinite(found), found, 1), size)
+
+
+@fused
+def _patches(
+    made: Tensor, mask: Tensor, used: Tensor, matrices: Tensor, straight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return what is laid over the frame (K, 4, S, S), and where (K, 2, 3)."""
+    opacity = torch.where(used[:, None, None], mask, 0)[:, None]
+    patches = torch.cat([made * opacity, opacity], dim=1)
+    # slots without a face have no place: whatever lies there must not become one
+    return patches, torch.where(used[:, None, None], matrices, straight)

@@ -1,7 +1,9 @@
 """Replays: a whole frame as one CUDA graph, and frames that stream through it.
 
 Upload of the next frame, work on this one and download of the last go on at the same time, each on
-a stream of its own, through rings of pinned memory. On a CPU the same is done step by step.
+a stream of its own, through rings of pinned memory. One frame's kernels are small, and leave most
+of a GPU idle: several lanes, each a graph with memory of its own, work on several frames at once.
+On a CPU the same is done step by step.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from mien.errors import InvalidOption
 from mien.replay.frame import Outcome, WholeFrame
 
 WARM = 3
 """Runs before a graph is captured: libraries choose their kernels and set up their memory."""
 
 RING = 3
-"""Frames on their way: one uploaded, one worked on, one downloaded."""
+"""Frames on their way in a lane: one uploaded, one worked on, one downloaded."""
 
 
 class Replay:
@@ -34,13 +37,10 @@ class Replay:
         """
         self.device = frame.device
         self._whole = whole.to(self.device).eval()
-        self._frame = frame.clone()
+        self._frame = frame
         self._people = people.to(self.device)
         self._replaced = None if replaced is None else replaced.to(self.device)
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._outcome: Outcome | None = None
-        if frame.is_cuda:
-            self._capture()
+        self._lanes = [_Lane(self)] if frame.is_cuda else []
 
     def cast(self, people: Tensor, replaced: Tensor | None = None) -> None:
         """Let other people be received, of the same number, from the next frame on."""
@@ -54,38 +54,61 @@ class Replay:
 
         On a GPU the outcome's tensors are the graph's own: the next call writes into them.
         """
-        if self._graph is None or self._outcome is None:
-            return self._run(frame)
-        self._frame.copy_(frame, non_blocking=True)
-        self._graph.replay()
-        return self._outcome
+        if not self._lanes:
+            return self.run(frame)
+        made: Outcome = self._lanes[0](frame)
+        return made
 
-    def stream(self, frames: Iterable[Tensor]) -> Iterator[Outcome]:
-        """Yield what becomes of each frame, uint8 (H, W, 3) on the CPU; outcomes are there, too.
+    def stream(self, frames: Iterable[Tensor], *, lanes: int = 1) -> Iterator[Outcome]:
+        """Yield what becomes of each frame, uint8 (H, W, 3), in order; outcomes are on the CPU.
 
-        An outcome holds until RING more were taken.
+        An outcome holds until RING * ``lanes`` more were taken. Frames may lie anywhere; pinned
+        ones, which must not change until their outcome is there, and those on the device are not
+        copied on the way. ``lanes`` frames are worked on at once: 1 gives the least delay, 4 to 8
+        the most frames a second, each for the memory of one more graph. Raises InvalidOption.
         """
-        if self._graph is None:
+        if lanes < 1:
+            raise InvalidOption("lanes", lanes, "1 or more")
+        if not self._lanes:
             for frame in frames:
                 yield self(frame)
             return
-        yield from _Stream(self)(frames)
+        while len(self._lanes) < lanes:
+            self._lanes.append(_Lane(self))
+        yield from _through([_Stream(lane) for lane in self._lanes[:lanes]], frames)
 
-    def _run(self, frame: Tensor) -> Outcome:
+    def run(self, frame: Tensor) -> Outcome:
+        """Return what becomes of ``frame``, step by step, without a graph."""
         outcome: Outcome = self._whole(frame, self._people, self._replaced)
         return outcome
 
+    def blank(self) -> Tensor:
+        """Return memory for a frame, with any frame in it."""
+        return self._frame.clone()
+
+
+class _Lane:
+    """A graph of a replay, and the memory it reads and writes."""
+
     @torch.inference_mode()
-    def _capture(self) -> None:
+    def __init__(self, replay: Replay) -> None:
+        self.device, self.frame = replay.device, replay.blank()
         aside = torch.cuda.Stream(self.device)
         aside.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(aside):
             for _ in range(WARM):
-                self._run(self._frame)
+                replay.run(self.frame)
         torch.cuda.current_stream(self.device).wait_stream(aside)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._outcome = self._run(self._frame)
+        torch.cuda.synchronize(self.device)
+        self.graph = torch.cuda.CUDAGraph()
+        # other threads may use the GPU meanwhile
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.outcome = replay.run(self.frame)
+
+    def __call__(self, frame: Tensor) -> Outcome:
+        self.frame.copy_(frame, non_blocking=True)
+        self.graph.replay()
+        return self.outcome
 
 
 @dataclass(slots=True, eq=False)
@@ -108,16 +131,15 @@ class _Place:
 
 
 class _Stream:
-    """Frames through a replay's graph, three at a time."""
+    """Frames through a lane, RING at a time."""
 
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
-        self._up, self._work, self._down = (torch.cuda.Stream(replay.device) for _ in range(3))
-        assert replay._outcome is not None
-        like, outcome = replay._frame, replay._outcome
+    def __init__(self, lane: _Lane) -> None:
+        self._lane = lane
+        self._up, self._work, self._down = (torch.cuda.Stream(lane.device) for _ in range(3))
+        like, outcome = lane.frame, lane.outcome
         self._places = [
             _Place(
-                given=torch.empty(like.shape, dtype=like.dtype, pin_memory=True),
+                given=_pinned(like),
                 on_device=torch.empty_like(like),
                 made=_each(torch.empty_like, outcome),
                 taken=_each(_pinned, outcome),
@@ -127,47 +149,51 @@ class _Stream:
             )
             for _ in range(RING)
         ]
+        self._next = 0
 
-    @torch.inference_mode()
-    def __call__(self, frames: Iterable[Tensor]) -> Iterator[Outcome]:
-        waiting: deque[_Place] = deque()
-        for number, frame in enumerate(frames):
-            place = self._places[number % RING]
-            if len(waiting) == RING:
-                yield self._finished(waiting)
-            self._start(place, frame)
-            waiting.append(place)
-        while waiting:
-            yield self._finished(waiting)
-
-    def _start(self, place: _Place, frame: Tensor) -> None:
-        replay = self._replay
-        assert replay._graph is not None
-        assert replay._outcome is not None
-        place.given.copy_(frame)
+    def start(self, frame: Tensor) -> _Place:
+        """Send a frame on its way; the place's last one was taken."""
+        lane, place = self._lane, self._places[self._next]
+        self._next = (self._next + 1) % RING
+        if not frame.is_cuda and not frame.is_pinned():
+            frame = place.given.copy_(frame)
+        if frame.is_cuda:  # whoever made it may still be at it
+            self._up.wait_stream(torch.cuda.current_stream(lane.device))
         with torch.cuda.stream(self._up):
             self._up.wait_event(place.worked)  # what it held before was read
-            place.on_device.copy_(place.given, non_blocking=True)
+            place.on_device.copy_(frame, non_blocking=True)
             place.uploaded.record()
         with torch.cuda.stream(self._work):
             self._work.wait_event(place.uploaded)
             self._work.wait_event(place.downloaded)
-            replay._frame.copy_(place.on_device)
-            replay._graph.replay()
+            outcome = lane(place.on_device)
             for name in _NAMES:
-                getattr(place.made, name).copy_(getattr(replay._outcome, name))
+                getattr(place.made, name).copy_(getattr(outcome, name))
             place.worked.record()
         with torch.cuda.stream(self._down):
             self._down.wait_event(place.worked)
             for name in _NAMES:
                 getattr(place.taken, name).copy_(getattr(place.made, name), non_blocking=True)
             place.downloaded.record()
+        return place
 
-    @staticmethod
-    def _finished(waiting: deque[_Place]) -> Outcome:
-        place = waiting.popleft()
-        place.downloaded.synchronize()
-        return place.taken
+
+@torch.inference_mode()
+def _through(streams: list[_Stream], frames: Iterable[Tensor]) -> Iterator[Outcome]:
+    """Yield outcomes in the order of ``frames``, which go to the streams in turn."""
+    waiting: deque[_Place] = deque()
+    for number, frame in enumerate(frames):
+        if len(waiting) == RING * len(streams):
+            yield _finished(waiting)
+        waiting.append(streams[number % len(streams)].start(frame))
+    while waiting:
+        yield _finished(waiting)
+
+
+def _finished(waiting: deque[_Place]) -> Outcome:
+    place = waiting.popleft()
+    place.downloaded.synchronize()
+    return place.taken
 
 
 _NAMES = tuple(field.name for field in fields(Outcome))

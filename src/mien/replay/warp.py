@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from mien.geometry import apply, compose, invert, scales
-from mien.kernels import usable
+from mien.kernels import fused, usable
 
 MARGIN, SPARE = 2, 10
 """Pixels beyond the crop that filters reach, and by how much a window is larger for their sake."""
@@ -34,21 +35,12 @@ def cut(frame: Tensor, matrices: Tensor, size: int) -> Tensor:
     of ``geometry.cut``: a triangle when a face shrinks, a cubic when it grows. Beyond the frame its
     edge pixels are repeated.
     """
-    scale, back = scales(matrices), invert(matrices)
-    margin = MARGIN * (1 / scale).clamp_min(1)[:, None]
-    edges = torch.arange(2, device=matrices.device) * float(size) - 0.5
-    low, high = apply(back, torch.cartesian_prod(edges, edges)).aminmax(dim=1)
     height, width = frame.shape[:2]
-    (left, top), (right, bottom) = ((low - margin).unbind(dim=1), (high + margin).unbind(dim=1))
-    across, down = (
-        Span.around(left, right, scale, width),
-        Span.around(top, bottom, scale, height),
-    )
     if usable(frame):
         from mien.kernels.cut import cut as in_one_pass
 
-        spans = torch.stack([across.numbers, down.numbers], dim=1)
-        return in_one_pass(frame, back, spans, scale < 1, size)
+        return in_one_pass(frame, _table(matrices, size, height, width), size, size)
+    scale, back, across, down = _pieces(matrices, size, height, width)
     side = math.ceil(size * math.sqrt(2)) + SPARE
     rows = down.filters(scale, side, height)[:, None]
     columns = across.filters(scale, side, width)[:, None]
@@ -62,6 +54,39 @@ def cut(frame: Tensor, matrices: Tensor, size: int) -> Tensor:
         window, grid, mode="bilinear", padding_mode="border", align_corners=False
     )
     return (crops / 255).clamp(0, 1)
+
+
+def _pieces(
+    matrices: Tensor, size: int, height: int, width: int
+) -> tuple[Tensor, Tensor, Span, Span]:
+    """Return scales (K,), maps from crop to frame, and which columns and rows are resized."""
+    scale, back = scales(matrices), invert(matrices)
+    margin = MARGIN * (1 / scale).clamp_min(1)[:, None]
+    edges = torch.arange(2, device=matrices.device) * float(size) - 0.5
+    corners = apply(back, torch.cartesian_prod(edges, edges))
+    low, high = corners.amin(dim=1), corners.amax(dim=1)
+    (left, top), (right, bottom) = ((low - margin).unbind(dim=1), (high + margin).unbind(dim=1))
+    across, down = (
+        Span.around(left, right, scale, width),
+        Span.around(top, bottom, scale, height),
+    )
+    return scale, back, across, down
+
+
+@fused
+def _table(matrices: Tensor, size: int, height: int, width: int) -> Tensor:
+    """Return what the kernel is told of each crop, float32 (K, 13)."""
+    scale, back, across, down = _pieces(matrices, size, height, width)
+    shrinks = (scale < 1)[:, None].float()
+    return torch.cat([back.flatten(1), across.numbers, down.numbers, shrinks], dim=1)
+
+
+def whole_table(size: tuple[int, int], frame: tuple[int, int]) -> Tensor:
+    """Return that of a frame (H, W) resized to ``size`` (H, W) with a triangle, float32 (1, 13)."""
+    (rows, columns), (height, width) = size, frame
+    x, y = width / columns, height / rows
+    back = [x, 0, (x - 1) / 2, 0, y, (y - 1) / 2]
+    return torch.tensor([[*back, 0, width, columns, 0, height, rows, 1]], dtype=torch.float32)
 
 
 def lay(frame: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tensor:
@@ -93,6 +118,7 @@ def lay(frame: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tens
     return planes.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous()
 
 
+@fused
 def _enlarged(patches: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Return patches (K, 4, s, s) fit to be looked up bilinearly, and how: maps (K, 2, 3).
 
@@ -102,14 +128,22 @@ def _enlarged(patches: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
     shrink = (1 / scales(matrices)).clamp_max(1)
     nothing = torch.zeros_like(shrink)
     whole = Span(nothing, nothing + size, (shrink * size).round().clamp_min(1))
-    filters = whole.filters(shrink, size, size)[:, None]
-    small = filters @ patches @ filters.transpose(-1, -2)
+    filters = whole.filters(shrink, size, size)
     # beyond its last pixel nothing is looked up
-    inside = (torch.arange(size, device=patches.device) < whole.count[:, None]).to(small)
-    small = small * (inside[:, None] * inside[:, :, None])[:, None]
-    fine = functional.interpolate(small, scale_factor=UP, mode="bicubic", antialias=True)
+    inside = torch.arange(size, device=patches.device) < whole.count[:, None]
+    filters = torch.where(inside[:, :, None], filters, 0)
+    filters = (_finer(size, patches.device) @ filters)[:, None]
+    fine = filters @ patches @ filters.transpose(-1, -2)
     grids = UP * compose(_placed(whole, whole), matrices)
     return fine, torch.cat([grids[..., :2], grids[..., 2:] + (UP - 1) / 2], dim=-1)
+
+
+@lru_cache(maxsize=8)
+def _finer(size: int, device: torch.device) -> Tensor:
+    """Return the weights (UP * size, size) that enlarge a line UP times by a cubic."""
+    one = torch.eye(size)[:, None, None]
+    lines = functional.interpolate(one, (1, UP * size), mode="bicubic", antialias=True)
+    return lines[:, 0, 0].T.contiguous().to(device)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,7 +83,7 @@ class Landmarker:
         moving = torch.arange(len(matrices), device=pixels.device)
         for _ in range(rounds - 1):
             better = fit_similarity(self._means(mesh[moving]), self._mesh.to(mesh.device))
-            moved = self._moved(matrices[moving], better) > STILL
+            moved = shift(matrices[moving], better, self._size) > STILL
             if not bool(moved.any()):
                 break
             moving, better = moving[moved], better[moved]
@@ -125,9 +125,13 @@ class Landmarker:
         matrices = fit_similarity(means, shown)
         return apply(invert(matrices), apply(matrices, means) - (shown - taught))
 
-    def _moved(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return how far crops (K, 2, 3) moved, as a share of their side."""
-        side = float(self._size)
-        corners = before.new_tensor([[0, 0], [side, 0], [side, side], [0, side]])
-        shift = apply(after, apply(invert(before), corners)) - corners
-        return shift.square().sum(dim=-1).sqrt().amax(dim=-1) / side
+
+def shift(before: Tensor, after: Tensor, size: int) -> Tensor:
+    """Return how far crops (K, 2, 3) of ``size`` pixels moved at a corner, in shares of their side.
+
+    The result is (K,).
+    """
+    edges = torch.arange(2, device=before.device) * float(size)
+    corners = torch.cartesian_prod(edges, edges)
+    moved = apply(after, apply(invert(before), corners)) - corners
+    return moved.square().sum(dim=-1).sqrt().amax(dim=-1) / size
