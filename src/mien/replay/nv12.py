@@ -1,7 +1,7 @@
 """From the samples that a GPU decodes to, NV12, to RGB, with the clip's own matrix and range.
 
-Decoders can convert by themselves, but not all of them ask the clip which matrix and range it has,
-and none where its chroma lies. These are the formulas of H.273, as in ``media.clip.convert``.
+The decoder could convert, too, but it does not say with which matrix and range, nor where it takes
+chroma to lie. These are the formulas of H.273, as in ``media.clip.convert``.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class NvdecFrames:
     They have the colours that ``Clip`` gives on the CPU, but for rounding. A batch is decoded
     while the caller works on the one before. A frame is the caller's own, and complete when it
     comes: any stream may read it, but one that was not current then must be told to the frame by
-    ``record_stream``.
+    ``record_stream``. The decoder works in a thread: no CUDA graph can be captured meanwhile.
 
     Raises ClipUnreadable if the file is no clip, and DecoderUnavailable if the package is missing
     or the GPU cannot decode the clip: on making one or, what only the decoder finds out, on going
