@@ -8,6 +8,7 @@ MienError
 │   └── PictureUnwritable
 ├── ClipError               a video file
 │   ├── ClipUnreadable
+│   ├── DecoderUnavailable  the device that was asked for does not decode it
 │   └── ClipUnwritable
 │       └── DiskFull
 ├── FaceError               the faces in a picture
@@ -87,6 +88,18 @@ class ClipError(MienError):
 
 class ClipUnreadable(ClipError):
     """The file is not a clip mien can read."""
+
+
+class DecoderUnavailable(ClipError):
+    """The device that was asked for does not decode the clip; nothing else did in its place."""
+
+    def __init__(self, path: Path, *, device: str, reason: str) -> None:
+        self.device, self.reason = device, reason
+        super().__init__(
+            f"{path} cannot be decoded on {device}: {reason}. mien.media.clip.Clip decodes it on "
+            "the CPU.",
+            path=path,
+        )
 
 
 class ClipUnwritable(ClipError):
