@@ -7,7 +7,9 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -239,3 +241,15 @@ def scene(portraits: list[npt.NDArray[np.uint8]], side: int, columns: int) -> Te
     tiles += [np.full((side, side, 3), 127, np.uint8)] * (-len(tiles) % columns)
     rows = [np.hstack(tiles[i : i + columns]) for i in range(0, len(tiles), columns)]
     return torch.from_numpy(np.ascontiguousarray(np.vstack(rows)))
+
+
+@contextmanager
+def nothing_waits() -> Iterator[None]:
+    """Raise RuntimeError where the processor would have to wait for a GPU."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch says that it does not find all
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -7,7 +7,7 @@ from fractions import Fraction
 import onnxruntime as ort
 import pytest
 import torch
-from conftest import CONSENT, scene
+from conftest import CONSENT, nothing_waits, scene
 from torch import Tensor
 
 from mien import Cast, Catalogue, Swapper
@@ -159,11 +159,8 @@ def test_a_module_waits_for_nothing_and_fits_a_cuda_graph(name):
             for _ in range(3):
                 engine.module(*given)
         torch.cuda.current_stream(engine.device).wait_stream(stream)
-        torch.cuda.set_sync_debug_mode("error")
-        try:
+        with nothing_waits():
             wanted = [value.clone() for value in engine.module(*given)]
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             made = engine.module(*given)

@@ -7,10 +7,12 @@ of a frame is hundreds of such pieces, and the compiler makes one of ten.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
 from importlib.util import find_spec
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
 
@@ -57,8 +59,12 @@ def _compiles() -> bool:
     return find_spec("triton") is not None
 
 
-def _limits() -> Any:
-    """Let the code that all networks share be compiled for each of them."""
+@contextmanager
+def _limits() -> Iterator[None]:
+    """Let the code that all networks share be compiled for each of them, and quietly."""
     import torch._dynamo
 
-    return torch._dynamo.config.patch(recompile_limit=MOST, accumulated_recompile_limit=4 * MOST)
+    most = torch._dynamo.config.patch(recompile_limit=MOST, accumulated_recompile_limit=4 * MOST)
+    with most, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of settings that are as we want them
+        yield
