@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 
 import pytest
 import torch
@@ -149,6 +150,21 @@ def test_what_is_remembered_is_the_size_of_a_batch_and_not_its_rows():
         x = torch.rand(shape)
         assert torch.equal(halving(run, {"x": x})["y"], x + 1)
     assert sizes == [(8, 10), (4, 10), (4, 10), (8, 5), (1, 40), (1, 40), (0, 10)]
+
+
+def test_what_a_failed_batch_has_taken_is_given_back_before_the_next():
+    taken = []
+
+    def run(inputs):
+        assert all(each() is None for each in taken)
+        part = inputs["x"] * 2
+        taken.append(weakref.ref(part))
+        if len(part) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return {"y": part.sum(dim=1)}
+
+    assert len(Halving("net", "cpu")(run, {"x": torch.rand(4, 2)})["y"]) == 4
+    assert len(taken) == 6
 
 
 def test_inputs_of_which_one_is_for_all_rows_are_not_split():

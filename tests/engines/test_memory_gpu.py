@@ -23,6 +23,13 @@ SETTLED = 20
 """Batches after which cuDNN and cuBLAS have what they keep."""
 
 
+def allocated():
+    """Return the bytes of all tensors on the GPU that somebody can still reach."""
+    gc.collect()
+    torch.cuda.synchronize(0)
+    return torch.cuda.memory_allocated(0)
+
+
 def rows(size):
     draw = torch.Generator().manual_seed(size)
     source = torch.nn.functional.normalize(torch.randn(size, 128, generator=draw))
@@ -59,10 +66,8 @@ def test_batches_of_changing_sizes_leave_nothing_behind(engine, on_gpu):
         assert len(outputs["output"]) == len(inputs["target"])
         del inputs, outputs
         if number + 1 == SETTLED:
-            torch.cuda.synchronize()
-            settled = torch.cuda.memory_allocated(0)
-    torch.cuda.synchronize()
-    assert torch.cuda.memory_allocated(0) == settled
+            settled = allocated()
+    assert allocated() == settled > 0
 
 
 def test_a_batch_that_does_not_fit_is_run_in_parts(engine, keep_to, caplog):
@@ -74,15 +79,16 @@ def test_a_batch_that_does_not_fit_is_run_in_parts(engine, keep_to, caplog):
     wanted = engine(inputs)["output"]
     needed = torch.cuda.max_memory_reserved(0) - held
     torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated(0)
+    before = allocated()
     keep_to(needed // 3)
     made = engine(inputs)["output"]
-    torch.testing.assert_close(made, wanted, atol=1e-2, rtol=1e-2)
+    # TensorFloat-32 has ten bits of mantissa, and other sizes have other kernels
+    torch.testing.assert_close(made, wanted, atol=2e-2, rtol=2e-2)
     assert "has no memory for 64 rows at once" in caplog.text
     told = len(caplog.records)
     engine(inputs)
     assert len(caplog.records) == told
-    assert torch.cuda.memory_allocated(0) <= before
+    assert allocated() == before
 
 
 def test_where_no_row_fits_the_cpu_steps_in(engine, keep_to):
