@@ -20,6 +20,7 @@ DEFAULTS = {
     "provider": "cpu",
     "allow_fallback": False,
     "threads": None,
+    "gpu_memory": None,
     "models": None,
     "blend": "alpha",
     "color_match": True,
@@ -127,6 +128,7 @@ def test_the_nearest_file_above_is_the_projects_and_the_only_one(project, monkey
 
 def test_every_key_can_be_set_in_a_file(project):
     words = {"model": "m", "detector": "d", "provider": "p", "blend": "poisson"}
+    words |= {"gpu_memory": "4GB"}
     paths = {"models": "cards", "cache_folder": "cache", "ledger": "consent.sqlite3"}
     others = """
         allow_fallback = true
@@ -225,6 +227,7 @@ def test_paths_elsewhere_stay_as_they_are_but_for_the_tilde(project, tmp_path):
         ("allow_fallback", "[1]", "true or false"),
         ("color_match", '["no"]', "true or false"),
         ("threads", '[0, 257, 2.0, true, "4"]', "1 to 256"),
+        ("gpu_memory", '[4, "4", "0GB", "101%", "4 TB", ""]', "4GB, 800MB, 50%"),
         ("models", '[3, ""]', "folder"),
         ("blend", '["glue"]', "alpha (soft edge) or poisson"),
         ("strength", "[-0.01, 1.01, true, nan]", "0 (the target's own identity) to 1"),

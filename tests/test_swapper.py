@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from conftest import CONSENT, scene
 from PIL import Image
 
 import mien
-from mien.engines import OnnxEngine
+from mien.engines import OnnxEngine, Peak
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +164,10 @@ def test_the_result_tells_what_happened(swapper, load, dev):
         "blend",
     }
     assert not result.partial
+    assert "gpu" not in report
+    peak = Peak("cuda:0", "Some GPU", allocated=3, reserved=7)
+    told = replace(result, gpu=peak).report()
+    assert told == result.report() | {"gpu": peak.report()}
     assert result.consents == (dev.consent,)
     assert repr(result) == "Result(the array: 1 of 1 faces)"
     assert "0." not in repr(dev)  # a repr shows shapes, never biometric data

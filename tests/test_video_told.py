@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from filmed import SIDE, files, metadata
 
 from mien import ClipSettings
+from mien.engines import Peak
 from mien.errors import ClipUnwritable, DiskFull, InvalidOption, OptionsConflict
 from mien.safety import DIGITAL_SOURCE_TYPE
 from mien.video import Pace, parse_time
@@ -157,6 +159,9 @@ def test_the_report_is_json_and_complete(swapper, dev, clips, tmp_path):
     assert said["written"]["tracks"][0]["fate"] == "copied"
     assert sum(said["shares"].values()) == pytest.approx(1, abs=0.01)
     assert {"decode", "landmark", "swap", "encode"} <= set(said["milliseconds"])
+    assert "gpu" not in said
+    peak = Peak("cuda:0", "Some GPU", allocated=3, reserved=7)
+    assert replace(report, gpu=peak).report() == report.report() | {"gpu": peak.report()}
     assert [state.frames for state in states] == list(range(1, 26))
     assert states[-1].share == pytest.approx(1, abs=0.1)
     assert "frames, " in str(states[-1])

@@ -26,6 +26,7 @@ MienError
 │   └── WeightsCorrupt
 ├── EngineError             running a network
 │   ├── EngineUnavailable
+│   ├── OutOfMemory
 │   └── BadOutput
 ├── TrainingError           a pack, network or state of a training run
 ├── MeasurementFailed       a frame of 'mien bench'
@@ -247,6 +248,19 @@ class EngineUnavailable(EngineError):
         super().__init__(
             f"Provider {provider!r} cannot run {model!r}: {reason} "
             "Choose another provider, or allow the fallback to the CPU.",
+            model=model,
+        )
+
+
+class OutOfMemory(EngineError):
+    """A network has no memory for the smallest batch: a single row."""
+
+    def __init__(self, *, model: str, provider: str, reason: str) -> None:
+        self.provider, self.reason = provider, reason
+        super().__init__(
+            f"Network {model!r} has no memory on {provider!r} for a single row: {reason} "
+            "End what else uses the memory, raise gpu_memory if it is set, or choose the provider "
+            "'cpu'.",
             model=model,
         )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-from mien.engines import Engine, choose, settled
+from mien.engines import Engine, choose, limit_memory, settled
 from mien.models import (
     CONTRACTS,
     Catalogue,
@@ -31,16 +31,22 @@ C = TypeVar("C", bound=Contract)
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Loads networks by name, each on the provider that is asked for; see engines.choose."""
+    """Loads networks by name, each on the provider that is asked for; see engines.choose.
+
+    ``gpu_memory`` is what the process may take of the GPU's memory; see engines.limit_memory.
+    """
 
     catalogue: Catalogue
     provider: str
     allow_fallback: bool
     threads: int | None
+    gpu_memory: str | None = None
+    _limit: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         # networks that work together share a GPU
         object.__setattr__(self, "provider", settled(self.provider))
+        object.__setattr__(self, "_limit", limit_memory(self.provider, self.gpu_memory))
 
     def load(self, name: str, kind: type[C]) -> tuple[Engine, C]:
         """Return the network called ``name``, loaded, and its contract, which is of ``kind``.
@@ -55,6 +61,7 @@ class Loader:
             provider=self.provider,
             allow_fallback=self.allow_fallback,
             threads=self.threads,
+            memory=self._limit,
             trial=RoleTrial(card.contract),
         )
         return engine, cast("C", card.contract)

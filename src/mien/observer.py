@@ -76,12 +76,13 @@ class Observer:
         provider: str = "cpu",
         allow_fallback: bool = False,
         threads: int | None = None,
+        gpu_memory: str | None = None,
         models: str | Path | None = None,
         max_distance: float | None = None,
         max_megapixels: float = MAX_MEGAPIXELS,
     ) -> None:
         check_choice(None, None, max_distance, person="only")
-        self._loader = Loader(Catalogue(models), provider, allow_fallback, threads)
+        self._loader = Loader(Catalogue(models), provider, allow_fallback, threads, gpu_memory)
         self._finder = self._loader.finder(detector)
         self._embedder = embedder
         self.max_distance, self.max_megapixels = max_distance, max_megapixels

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mien.engines import Peak
 from mien.geometry import uncover
 from mien.media import Picture, Subsampling, in_srgb, write_picture
 from mien.media.draw import draw_faces, side_by_side
@@ -35,6 +36,8 @@ class Result:
     cast: Cast
     model: str
     providers: Mapping[str, str]
+    gpu: Peak | None = None
+    """The GPU on which PyTorch ran networks, and the most that it took there; None without one."""
 
     @property
     def swapped(self) -> Swapped:
@@ -138,6 +141,7 @@ class Result:
             "consents": list(self.consents),
             "model": self.model,
             "providers": dict(self.providers),
+            **({} if self.gpu is None else {"gpu": self.gpu.report()}),
             **_account(self.swapped),
             "missing": list(self.missing),
             "milliseconds": {k: round(v * 1e3, 2) for k, v in self.timings.items()},

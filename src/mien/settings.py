@@ -18,9 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from platformdirs import user_config_path
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails
 
+from mien.budget import Budget
 from mien.errors import InvalidOption
 
 FILE = "mien.toml"
@@ -37,6 +46,7 @@ def _path(value: object) -> object:
 
 
 Place = Annotated[Path, BeforeValidator(_path)]
+Memory = Annotated[str, AfterValidator(lambda text: Budget.read(text).text)]
 
 
 class Settings(BaseModel):
@@ -56,6 +66,10 @@ class Settings(BaseModel):
     )
     threads: int | None = Field(
         default=None, ge=1, le=256, description="1 to 256 CPU threads a network; unset: all cores"
+    )
+    gpu_memory: Memory | None = Field(
+        default=None,
+        description="what may be taken of the GPU's memory: 4GB, 800MB, 50%; unset: all of it",
     )
     models: Place | None = Field(
         default=None, description="a folder with further model cards and weights"

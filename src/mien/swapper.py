@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mien.choice import Order, Which, check_choice
+from mien.engines import Peak
 from mien.errors import (
     BadOutput,
     ConsentMissing,
@@ -67,6 +68,9 @@ class Swapper:
         spectacles.
     provider, allow_fallback, threads
         Where and how wide networks run; 'auto' is the fastest provider; see engines.choose.
+    gpu_memory
+        What the process may take of the GPU's memory: '4GB', '800MB', '50%'. PyTorch has one limit
+        for the process, so the swapper made last sets it; see engines.limit_memory.
     models
         Folder with further model cards and weights.
     max_megapixels
@@ -88,13 +92,14 @@ class Swapper:
         provider: str = "cpu",
         allow_fallback: bool = False,
         threads: int | None = None,
+        gpu_memory: str | None = None,
         models: str | Path | None = None,
         max_megapixels: float = MAX_MEGAPIXELS,
         cache_size: int = 100,
         cache_folder: str | Path | None = None,
         ledger: str | Path | None = None,
     ) -> None:
-        loader = Loader(Catalogue(models), provider, allow_fallback, threads)
+        loader = Loader(Catalogue(models), provider, allow_fallback, threads, gpu_memory)
         finder = loader.finder(detector)
         swap = FaceSwap(*loader.load(model, SwapperContract))
         cache = EmbeddingCache(cache_size, Path(cache_folder) if cache_folder else None)
@@ -223,7 +228,8 @@ class Swapper:
         })  # fmt: skip
         target = picture if isinstance(picture, Picture) else self._read(picture)[0]
         moments = tuple(self._pipeline(frame, cast, strength=strength) for frame in target.frames)
-        result = Result(moments, target, cast, self.model, self.providers)
+        gpu = Peak.of(self._engines)
+        result = Result(moments, target, cast, self.model, self.providers, gpu)
         if not any(moment.chosen for moment in moments):
             self._explain(result)
         return result
@@ -298,9 +304,7 @@ class Swapper:
             compare=compare,
             threads=threads,
         )
-        return swap_clip(
-            job, pipeline, model=self.model, providers=self.providers, progress=progress
-        )
+        return swap_clip(job, pipeline, model=self.model, engines=self._engines, progress=progress)
 
     def clip(
         self,

@@ -119,7 +119,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
             "retinaface",
         ),
         *("--provider", "cuda", "--allow-fallback", "--threads", "3", "--models", tmp_path),
-        *("--max-megapixels", "9.5"),
+        *("--gpu-memory", "4GB", "--max-megapixels", "9.5"),
     )
     mien_("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg")
     given, default = built
@@ -132,6 +132,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "provider": "cuda",
         "allow_fallback": True,
         "threads": 3,
+        "gpu_memory": "4GB",
         "models": tmp_path,
         "max_megapixels": 9.5,
         "cache_size": 100,
@@ -147,6 +148,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "provider": "cpu",
         "allow_fallback": False,
         "threads": None,
+        "gpu_memory": None,
         "models": None,
         "max_megapixels": 250.0,
         "cache_size": 100,

@@ -46,7 +46,8 @@ class ReplayPath:
         provider = f"torch-{device}"
         if device.type == "cpu" and not plan.provider.startswith("torch-"):
             provider = plan.provider
-        loader = Loader(Catalogue(plan.models), provider, False, plan.threads)
+        memory = plan.gpu_memory if device.type == "cuda" else None
+        loader = Loader(Catalogue(plan.models), provider, False, plan.threads, memory)
         self.networks: dict[str, str] = {}
 
         def part(name: str, kind: type[Contract]) -> Part:

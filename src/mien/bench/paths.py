@@ -87,6 +87,7 @@ class SwapperPath:
             detector=plan.detector,
             provider=plan.provider,
             threads=plan.threads,
+            gpu_memory=plan.gpu_memory,
             models=plan.models,
         )
         loaded = perf_counter()

@@ -58,6 +58,9 @@ class Plan:
     threads: int | None = None
     """CPU threads of a network; None: all cores."""
 
+    gpu_memory: str | None = None
+    """What may be taken of the GPU's memory, as for Swapper."""
+
     models: Path | None = None
     """Folder with further cards and weights."""
 

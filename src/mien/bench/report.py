@@ -82,6 +82,7 @@ def look_at_setting(machine: Machine, plan: Plan) -> dict[str, Any]:
         "provider": plan.provider,
         "device": plan.device,
         "threads": plan.threads,
+        "gpu_memory": plan.gpu_memory,
         "by_person": plan.by_person,
     }
 

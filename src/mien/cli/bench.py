@@ -12,7 +12,16 @@ import typer
 
 from mien.cli.console import Progress
 from mien.cli.exits import Exit
-from mien.cli.options import NETWORKS, Detector, Json, Models, Provider, SwapModel, Threads
+from mien.cli.options import (
+    NETWORKS,
+    Detector,
+    GpuMemory,
+    Json,
+    Models,
+    Provider,
+    SwapModel,
+    Threads,
+)
 
 FRAMES = "Frames"
 """Title of a group of options in --help."""
@@ -77,6 +86,7 @@ def bench(
     detector: Detector = None,
     provider: Provider = None,
     threads: Threads = None,
+    gpu_memory: GpuMemory = None,
     models: Models = None,
     as_json: Json = False,
 ) -> int:
@@ -87,6 +97,7 @@ def bench(
     from mien.settings import load
 
     flags = {"model": model, "detector": detector, "provider": provider}
+    flags |= {"gpu_memory": gpu_memory}
     settings = load(flags | {"threads": threads, "models": models}).settings
     given = {"by_person": by_person, "frames": frames, "seconds": seconds, "device": device}
     # ONNX Runtime prints some of its troubles, and would print them into the report
@@ -106,6 +117,7 @@ def bench(
             detector=settings.detector,
             provider=settings.provider,
             threads=settings.threads,
+            gpu_memory=settings.gpu_memory,
             models=settings.models,
             **options,
         )

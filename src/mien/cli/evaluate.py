@@ -20,6 +20,7 @@ from mien.cli.options import (
     Blend,
     ColorMatch,
     Detector,
+    GpuMemory,
     Json,
     Models,
     Occlusion,
@@ -129,6 +130,7 @@ def evaluate(
     provider: Provider = None,
     allow_fallback: AllowFallback = None,
     threads: Threads = None,
+    gpu_memory: GpuMemory = None,
     models: Models = None,
     as_json: Json = False,
 ) -> int:
@@ -152,6 +154,7 @@ def evaluate(
             "provider": provider,
             "allow_fallback": allow_fallback,
             "threads": threads,
+            "gpu_memory": gpu_memory,
             "models": models,
             "blend": blend,
             "color_match": color_match,
@@ -189,6 +192,7 @@ def evaluate(
             settings.provider,
             settings.allow_fallback,
             settings.threads,
+            settings.gpu_memory,
         )
         report = measure(
             _model(settings, consent) if results is None else Results(results),

@@ -22,6 +22,7 @@ def load_swapper(settings: Settings) -> Swapper:
         provider=settings.provider,
         allow_fallback=settings.allow_fallback,
         threads=settings.threads,
+        gpu_memory=settings.gpu_memory,
         models=settings.models,
         max_megapixels=settings.max_megapixels,
         cache_size=settings.cache_size,

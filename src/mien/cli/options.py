@@ -87,6 +87,15 @@ Threads = Annotated[
         rich_help_panel=NETWORKS,
     ),
 ]
+GpuMemory = Annotated[
+    str | None,
+    typer.Option(
+        help="What the process may take of the GPU's memory: 4GB, 800MB, 50%. With --provider "
+        "torch-cuda, auto, or cuda, where it is for each network.",
+        show_default="all of it",
+        rich_help_panel=NETWORKS,
+    ),
+]
 Models = Annotated[
     Path | None,
     typer.Option(

@@ -3,6 +3,7 @@
 from mien.engines.choose import AUTO, FASTEST_FIRST, choose
 from mien.engines.devices import TORCH_PROVIDERS, missing, settled
 from mien.engines.guard import numbers_fault, run_finite, run_guarded
+from mien.engines.memory import Peak, limit_memory
 from mien.engines.onnx import PROVIDERS, OnnxEngine
 from mien.engines.opening import open_engine
 from mien.engines.protocol import Engine, Port
@@ -15,10 +16,12 @@ __all__ = [
     "TORCH_PROVIDERS",
     "Engine",
     "OnnxEngine",
+    "Peak",
     "Port",
     "TorchEngine",
     "Trial",
     "choose",
+    "limit_memory",
     "missing",
     "numbers_fault",
     "open_engine",

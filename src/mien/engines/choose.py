@@ -50,6 +50,9 @@ SYSTEMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 COMPILING = ("coreml", "openvino")
 """The providers that keep a compiled network, in a folder of its own."""
 
+LIMITED = ("torch-cuda", "cuda", "cpu")
+"""The providers that keep to a limit of a GPU's memory."""
+
 Read = Callable[[], bytes]
 
 
@@ -65,6 +68,9 @@ class Wanted:
     """It is one of several tries: nothing that takes minutes."""
 
     allow_fallback: bool = False
+    memory: int | None = None
+    """The most of a GPU's memory that it may take, bytes; PyTorch is told for all its networks."""
+
     trial: Trial | None = None
     """What a network must pass to run in half precision."""
 
@@ -80,6 +86,7 @@ def choose(
     provider: str = "cpu",
     threads: int | None = None,
     allow_fallback: bool = False,
+    memory: int | None = None,
     trial: Trial | None = None,
     runners: Mapping[str, Open] | None = None,
 ) -> Engine:
@@ -87,8 +94,8 @@ def choose(
 
     A provider counts as running a network once it has run it. Its device may be named, as in
     'cuda:1'. If a provider that is named does not run, EngineUnavailable says why, unless
-    ``allow_fallback``: then the CPU does. ``runners`` opens it, by the provider's name, the fastest
-    first.
+    ``allow_fallback``: then the CPU does. ``memory`` is what limit_memory returned. ``runners``
+    opens it, by the provider's name, the fastest first.
     """
     runners = RUNNERS if runners is None else runners
     if threads is not None and not 1 <= threads <= MOST_THREADS:
@@ -96,9 +103,12 @@ def choose(
     known = sorted(runners, key=lambda one: [*PROVIDERS, *TORCH_PROVIDERS, one].index(one))
     name, index = split_provider(provider, (AUTO, *known))
     if name == AUTO:
-        return _fastest(model, read, Wanted(threads=threads, auto=True, trial=trial), runners)
+        wanted = Wanted(threads=threads, auto=True, memory=memory, trial=trial)
+        return _fastest(model, read, wanted, runners)
+    wanted = Wanted(
+        index=index, threads=threads, allow_fallback=allow_fallback, memory=memory, trial=trial
+    )
     try:
-        wanted = Wanted(index=index, threads=threads, allow_fallback=allow_fallback, trial=trial)
         engine = runners[name](model, read, wanted)
     except EngineUnavailable as refusal:
         if not allow_fallback:
@@ -129,7 +139,10 @@ def _fastest(model: str, read: Read, wanted: Wanted, runners: Mapping[str, Open]
     for name, opener in runners.items():
         if name in NOT_TRIED:
             continue
-        if (why := _absent(name)) is not None:
+        why = _absent(name)
+        if why is None and wanted.memory is not None and name not in LIMITED:
+            why = "it keeps to no limit of memory"
+        if why is not None:
             passed.append(f"{name}: {why}")
             continue
         try:
@@ -172,7 +185,7 @@ def _try(engine: Engine) -> None:
 def _of_onnx(provider: str) -> Open:
     def opened(model: str, read: Read, wanted: Wanted) -> Engine:
         name = provider if wanted.index is None else f"{provider}:{wanted.index}"
-        setup = Setup()
+        setup = Setup(memory=wanted.memory)
         if provider in COMPILING and PROVIDERS[provider][0] in ort.get_available_providers():
             key = sha256_of(f"{name} {ort.__version__} {sha256_of(read())}".encode())[:32]
             setup = Setup(cache=EngineCache().folder(key))
@@ -196,7 +209,7 @@ def _of_torch(name: str) -> Open:
     def opened(model: str, read: Read, wanted: Wanted) -> Engine:
         provider = name if wanted.index is None else f"{name}:{wanted.index}"
         if wanted.auto:
-            provider = _shared(name)
+            provider = shared(name)
         return TorchEngine(
             model, read, provider=provider, trial=wanted.trial, threads=wanted.threads
         )
@@ -205,7 +218,7 @@ def _of_torch(name: str) -> Open:
 
 
 @cache
-def _shared(name: str) -> str:
+def shared(name: str) -> str:
     """Return the GPU that all networks of this process share where none is named."""
     return settled(name)
 

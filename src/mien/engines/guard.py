@@ -1,7 +1,7 @@
 """No black faces: what a network returns is looked at before anybody sees it.
 
 Drivers and half precision are known to return NaN, zeros or one flat colour without an error. What
-fails is run once more in the engine's safe mode.
+fails is run once more in the engine's safe mode, and so is what a GPU has no memory for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mien.engines.protocol import Engine
-from mien.errors import BadOutput, EngineError
+from mien.errors import BadOutput, EngineError, OutOfMemory
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,13 @@ def run_finite(engine: Engine, inputs: Mapping[str, Tensor]) -> dict[str, Tensor
 
     Raises BadOutput when the safe mode, too, returns values that are not.
     """
-    outputs = engine(inputs)
+    outputs = _outputs(engine, inputs)
     if not _finite(outputs):
         log.warning(
             "%s on %s returned values that are not finite; trying the safe mode.",
             *(engine.model, engine.provider),
         )
-        outputs = engine.safer()(inputs)
+        outputs = _outputs(engine.safer(), inputs)
         if not _finite(outputs):
             reason = "values that are not finite"
             raise BadOutput(model=engine.model, provider=engine.provider, reason=reason)
@@ -78,12 +78,21 @@ def numbers_fault(row: Tensor, shape: tuple[int, ...]) -> str | None:
 def _rows(
     engine: Engine, inputs: Mapping[str, Tensor], output: str, size: int, check: Check
 ) -> tuple[list[Tensor], list[str | None]]:
-    value = engine(inputs).get(output)
+    value = _outputs(engine, inputs).get(output)
     if value is None:
         raise EngineError(f"{engine.model!r} has no output {output!r}.", model=engine.model)
     if value.ndim == 0 or len(value) != size:
         return [value] * size, [f"shape {tuple(value.shape)} for a batch of {size}"] * size
     return list(value), [check(row) for row in value]
+
+
+def _outputs(engine: Engine, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Run a batch, in the safe mode if there is no memory for a row of it."""
+    try:
+        return engine(inputs)
+    except OutOfMemory as error:
+        log.warning("%s Trying the safe mode.", error)
+    return engine.safer()(inputs)
 
 
 def _finite(outputs: Mapping[str, Tensor]) -> bool:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from mien.engines.binding import Bound
+from mien.engines.halving import Halving
 from mien.engines.libraries import load_libraries, reason_of
 from mien.engines.options import (
     NEXT,
@@ -54,7 +56,8 @@ class OnnxEngine:
     ``allow_fallback``: then the CPU runs and a warning is logged. ``threads`` is the number of CPU
     threads of one run (default: all cores this process may use). ``nodes`` says how many nodes of
     the graph each provider runs, or is None where ONNX Runtime does not tell. A graph with a fixed
-    batch of one is run once per sample.
+    batch of one is run once per sample. A batch that there is no memory for is run in parts; see
+    Halving.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class OnnxEngine:
         ours = name if fault is None else "cpu"
         # DirectML takes one run at a time
         self._turn = Lock() if ours == "directml" else nullcontext()
+        self._halving = Halving(model, ours if fault else provider)
         self._bound: Bound | None = None
         if ours in ON_CUDA and torch.cuda.is_available():
             with suppress(TypeError):  # values of some other type go through the host
@@ -122,13 +126,18 @@ class OnnxEngine:
 
     def _run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         try:
-            with self._turn:
-                return self._through_host(inputs) if self._bound is None else self._bound(inputs)
+            return self._halving(self._part, inputs)
+        except EngineError:
+            raise
         except Exception as error:  # ONNX Runtime's own errors share no base
             raise EngineError(
                 f"Network {self.model!r} could not be run on {self.provider!r}: {error}",
                 model=self.model,
             ) from error
+
+    def _part(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        with self._turn:
+            return self._through_host(inputs) if self._bound is None else self._bound(inputs)
 
     def _through_host(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         feeds = {
@@ -140,6 +149,11 @@ class OnnxEngine:
 
     def safer(self) -> OnnxEngine:
         """Return the network on the CPU, with the graph as it was written, unoptimised."""
+        return self._safe
+
+    @cached_property
+    def _safe(self) -> OnnxEngine:
+        # kept: while a GPU is full, every batch comes here
         return OnnxEngine(
             self.model, self._read, provider="cpu", threads=self._threads, optimise=False
         )

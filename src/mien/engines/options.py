@@ -41,6 +41,9 @@ class Setup:
     threads: int | None = None
     """Number of CPU threads, for a provider that has its own; None leaves it to the provider."""
 
+    memory: int | None = None
+    """The most of a GPU's memory that CUDA may take for the network, bytes; None: all there is."""
+
     cache: Path | None = None
     """Folder of what is compiled for one network; None: nothing is kept."""
 
@@ -79,6 +82,7 @@ def provider_options(provider: str, setup: Setup, *, runtime: str = ort.__versio
             "use_tf32": "1",
             # a graph replays fixed addresses and shapes; ours change
             "enable_cuda_graph": "0",
+            **({"gpu_mem_limit": str(setup.memory)} if setup.memory else {}),
         }
     if provider == "tensorrt":
         return _tensorrt(number, setup)

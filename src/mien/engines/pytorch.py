@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cached_property
 from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 
 from mien.engines.devices import TORCH_PROVIDERS, device_of, is_torch, missing
+from mien.engines.halving import Halving, no_memory
 from mien.engines.onnx import OnnxEngine
 from mien.engines.protocol import Engine, Port
-from mien.errors import EngineError, EngineUnavailable, InvalidOption
+from mien.errors import EngineError, EngineUnavailable, InvalidOption, OutOfMemory
 from mien.nets.frozen import FrozenNet
 from mien.nets.graph import Graph, Shape
 
@@ -72,6 +75,7 @@ class TorchEngine:
     ``precision`` is float16 on a GPU and float32 on a CPU unless given. Half precision must pass
     ``trial``; without one only what is asked for is used, and float32 is the default. ``threads``
     is for ``safer``: PyTorch's number of CPU threads is the process's (torch.set_num_threads).
+    A batch that the GPU has no memory for is run in parts; see Halving.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class TorchEngine:
             raise EngineUnavailable(model=model, provider=provider, reason=reason)
         self.model, self.device = model, device_of(provider)
         self._read, self._threads = read, threads
+        self._halving = Halving(model, f"torch-{self.device}")
         if precision is None:
             precision = "float16" if trial is not None and self.device.type == "cuda" else "float32"
         weights = read()
@@ -100,9 +105,13 @@ class TorchEngine:
             self.inputs = tuple(_port(name, graph) for name in graph.inputs)
             self.outputs = tuple(_port(name, graph) for name in graph.outputs)
             self.module, self.precision, self.fell_back = self._chosen(graph, precision, trial)
+        except OutOfMemory as error:
+            raise self._refusal(provider, error.reason) from error
         except EngineError:
             raise
         except Exception as error:  # the errors of onnx and of torch share no base
+            if no_memory(error):
+                raise self._refusal(provider, str(error)) from error
             raise EngineError(
                 f"Network {model!r} could not be opened by PyTorch {torch.__version__}: {error}",
                 model=model,
@@ -125,21 +134,28 @@ class TorchEngine:
 
     def __call__(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run a batch; see Engine. Outputs lie where the inputs lay."""
-        first = next(iter(inputs.values()))
-        moved = [self._taken(port, inputs) for port in self.inputs]
-        values = self._run(self.module, moved)
-        return {name: value.to(first.device) for name, value in values.items()}
+        return self._run(self.module, inputs)
 
     def safer(self) -> Engine:
-        """Return the network in float32; if it is that, or on a CPU, in ONNX Runtime on the CPU."""
-        if self.device.type != "cpu" and self.precision != "float32":
-            return TorchEngine(
-                self.model,
-                self._read,
-                provider=f"torch-{self.device}",
-                precision="float32",
-                threads=self._threads,
-            )
+        """Return the network in float32; if it is that, or on a CPU, in ONNX Runtime on the CPU.
+
+        On the CPU too if the GPU had no memory for a row, or has none for the network in float32.
+        """
+        on_gpu = self.device.type != "cpu" and not self._halving.failed
+        if on_gpu and self.precision != "float32":
+            with suppress(EngineUnavailable):
+                return TorchEngine(
+                    self.model,
+                    self._read,
+                    provider=f"torch-{self.device}",
+                    precision="float32",
+                    threads=self._threads,
+                )
+        return self._on_cpu
+
+    @cached_property
+    def _on_cpu(self) -> OnnxEngine:
+        # kept: while a GPU is full, every batch comes here
         return OnnxEngine(self.model, self._read, provider="cpu", threads=self._threads)
 
     def _taken(self, port: Port, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -157,15 +173,28 @@ class TorchEngine:
         return value.detach().to(self.device, torch.float32)
 
     @torch.no_grad()
-    def _run(self, module: PlainNet, inputs: list[Tensor]) -> dict[str, Tensor]:
+    def _run(self, module: PlainNet, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        device = next(iter(inputs.values())).device
+
+        def run(part: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            # moved here and back, so that no more than a part of the batch is on the GPU
+            values = module(*(self._taken(port, part) for port in self.inputs))
+            named = zip(self.outputs, values, strict=True)
+            return {port.name: value.to(device) for port, value in named}
+
         try:
-            values = module(*inputs)
-        except Exception as error:  # out of memory, shapes that do not fit: no common base
+            return self._halving(run, inputs)
+        except EngineError:
+            raise
+        except Exception as error:  # shapes that do not fit, say: no common base
             raise EngineError(
                 f"Network {self.model!r} could not be run on 'torch-{self.device}': {error}",
                 model=self.model,
             ) from error
-        return {port.name: value for port, value in zip(self.outputs, values, strict=True)}
+
+    def _refusal(self, provider: str, said: str) -> EngineUnavailable:
+        reason = f"there is no memory left for it: {said}"
+        return EngineUnavailable(model=self.model, provider=provider, reason=reason)
 
     def _chosen(
         self, graph: Graph, precision: Precision, trial: Trial | None
@@ -177,7 +206,7 @@ class TorchEngine:
         if trial is None:
             return self._module(graph, precision), precision, ()
         given = trial.inputs({port.name: port.shape for port in self.inputs})
-        inputs = [self._taken(port, given) for port in self.inputs]
+        inputs = {port.name: self._taken(port, given) for port in self.inputs}
         wanted = self._run(exact, inputs)
         faults: list[str] = []
         for tried in BETTER[precision][:-1]:
@@ -193,7 +222,11 @@ class TorchEngine:
         return module, tried, tuple(faults)
 
     def _tried(
-        self, module: PlainNet, inputs: list[Tensor], wanted: dict[str, Tensor], trial: Trial
+        self,
+        module: PlainNet,
+        inputs: Mapping[str, Tensor],
+        wanted: Mapping[str, Tensor],
+        trial: Trial,
     ) -> str | None:
         try:
             made = self._run(module, inputs)

@@ -7,7 +7,7 @@ disk. A frame on which no face is laid goes to the encoder as it was decoded.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from copy import copy
@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from time import perf_counter
 
+from mien.engines import Engine, Peak
 from mien.media.clip import (
     Behind,
     Clip,
@@ -53,10 +54,10 @@ def swap_clip(
     pipeline: ClipPipeline,
     *,
     model: str,
-    providers: Mapping[str, str],
+    engines: Sequence[Engine],
     progress: Callable[[VideoProgress], object] | None = None,
 ) -> VideoReport:
-    """Write ``job.output`` and return what was done.
+    """Write ``job.output`` and return what was done; ``engines`` are the networks that do it.
 
     If nobody of the cast is found, the pictures are copied without encoding, where that is possible
     and no other codec is asked for. Whatever ends it early, an interrupt too, leaves nothing under
@@ -64,6 +65,7 @@ def swap_clip(
     ``progress`` raises.
     """
     began = perf_counter()
+    providers = {engine.model: engine.provider for engine in engines}
     run = _Run(job, pipeline, progress)
     copied = False
     try:
@@ -96,6 +98,7 @@ def swap_clip(
         lost=tuple(_moved_loss(lost, job.span.origin) for lost in job.clip.lost),
         timings=run.timings,
         seconds=perf_counter() - began,
+        gpu=Peak.of(engines),
     )
 
 

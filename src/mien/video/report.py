@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from mien.engines import Peak
 from mien.media.clip import Lost, Written
 from mien.pipeline import Cast
 from mien.types import Event
@@ -135,6 +136,9 @@ class VideoReport:
     seconds: float
     """How long it took."""
 
+    gpu: Peak | None = None
+    """The GPU on which PyTorch ran networks, and the most that it took there; None without one."""
+
     @property
     def consents(self) -> tuple[str, ...]:
         """Ids of the consent records of the people whose faces were used."""
@@ -181,6 +185,7 @@ class VideoReport:
             "consents": list(self.consents),
             "model": self.model,
             "providers": dict(self.providers),
+            **({} if self.gpu is None else {"gpu": self.gpu.report()}),
             "frames": self.frames,
             "swapped_frames": self.swapped,
             "frames_of_an_earlier_run": self.kept,
