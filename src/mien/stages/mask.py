@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-FEATHER = 0.10
+FEATHER = 0.08
 """Width of the soft edge by the side of the crop."""
 
 DIRECTIONS = 64
