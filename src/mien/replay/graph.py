@@ -95,14 +95,16 @@ class _Lane:
         self.device, self.frame = replay.device, replay.blank()
         aside = torch.cuda.Stream(self.device)
         aside.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(aside):
+        # convolutions of these shapes are tried out once, and the fastest are captured
+        with torch.cuda.stream(aside), torch.backends.cudnn.flags(benchmark=True):
             for _ in range(WARM):
                 replay.run(self.frame)
         torch.cuda.current_stream(self.device).wait_stream(aside)
         torch.cuda.synchronize(self.device)
         self.graph = torch.cuda.CUDAGraph()
         # other threads may use the GPU meanwhile
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+        capture = torch.cuda.graph(self.graph, capture_error_mode="thread_local")
+        with capture, torch.backends.cudnn.flags(benchmark=True):
             self.outcome = replay.run(self.frame)
 
     def __call__(self, frame: Tensor) -> Outcome:
