@@ -44,9 +44,8 @@ def hull_depth(points: Tensor, size: int) -> Tensor:
     reach = (points @ normals).amax(dim=1)
     line = torch.arange(size, dtype=torch.float32, device=points.device)
     x, y = normals[:, :, None] * line
-    along = x[:, None, :] + y[:, :, None]
     # face by face: what is worked on then stays in the cache
-    depths = [(far[:, None, None] - along).amin(dim=0) for far in reach]
+    depths = [((far[:, None] - y)[:, :, None] - x[:, None, :]).amin(dim=0) for far in reach]
     return torch.stack(depths) if depths else points.new_zeros(0, size, size)
 
 
