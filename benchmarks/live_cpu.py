@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--model", default="mien-lite")
     parser.add_argument("--threads", type=int, default=1, help="of a network, and of PyTorch")
-    parser.add_argument("--at-once", type=int, nargs="*", default=[1, 2], help="frames made at once")
+    parser.add_argument("--at-once", type=int, nargs="*", default=[1, 2], help="frames at once")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
@@ -96,7 +96,7 @@ def digest(frames: Sequence[Frame]) -> str:
     """Return a sha256 of all pixels."""
     total = hashlib.sha256()
     for frame in frames:
-        total.update(frame.pixels.numpy())
+        total.update(frame.pixels.numpy().tobytes())
     return total.hexdigest()
 
 
