@@ -100,6 +100,23 @@ def test_many_threads_and_any_order_equal_one(real, passing):
         assert all(torch.equal(a.pixels, b.pixels) for a, b in zip(results[0], frames, strict=True))
 
 
+@pytest.mark.parametrize(("template", "cuts"), [("arcface_128", 1), ("ffhq_512", 2)])
+def test_crops_that_suit_both_networks_are_cut_once(real, passing, monkeypatch, template, cuts):
+    cut = []
+
+    def counting(frame, faces, contract):
+        cut.append(contract.template)
+        return align(frame, faces, contract)
+
+    clip = ClipPipeline(real(before=occlusion(template=template)), cast(person()))
+    monkeypatch.setattr("mien.pipeline.covering.align", counting)
+    monkeypatch.setattr("mien.pipeline.patch.align", counting)
+    for frame in copies(passing)[:3]:
+        cut.clear()
+        assert clip(frame).chosen
+        assert len(cut) == cuts
+
+
 def test_frames_that_were_only_watched_are_asked_for_as_many_as_count(real, passing):
     swap, who, whole = real(), cast(person(3)), copies(passing)
     list(ClipPipeline(swap, who).run(whole))

@@ -94,6 +94,14 @@ def test_depth_is_the_distance_to_the_hull(name):
     assert (off[exact < 0] - slack).max() < 1e-3
 
 
+def test_rows_are_made_in_bands_of_any_height(monkeypatch):
+    points = torch.stack([cloud(0), cloud(1)])
+    at_once = hull_depth(points, SIZE - 3)
+    for rows in (1, 7, SIZE):
+        monkeypatch.setattr("mien.stages.mask.BAND", rows)
+        assert hull_depth(points, SIZE - 3).equal(at_once)
+
+
 def test_a_circle_is_overstated_by_an_eighth_of_a_percent():
     # 1 / cos(pi / 64) - 1 = 0.0012, in the corners of the 64-sided figure
     circle = oval(50, 50, points=720)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import StandIn
 
-from mien.engines import run_guarded
+from mien.engines import numbers_fault, run_guarded
 from mien.errors import EngineError, SpaceMismatch, TemplateMismatch
 from mien.models import SwapperContract
 from mien.models.contracts import PixelFormat
@@ -343,3 +343,10 @@ def test_guarded_run_returns_zeros_for_what_failed_twice():
     )
     assert value.tolist() == [[1.0], [0.0], [0.5]]
     assert faults == (None, "bad", None)
+
+
+def test_numbers_whose_sum_overflows_are_finite():
+    row = torch.full((2, 2), torch.finfo(torch.float32).max)
+    assert numbers_fault(row, (2, 2)) is None
+    row[1, 1] = torch.inf
+    assert numbers_fault(row, (2, 2)) == "values that are not finite"

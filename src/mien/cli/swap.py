@@ -328,9 +328,10 @@ def _run(
         from mien.batch import swap_files
 
         if any(job.clip for job in jobs):
-            from mien.video import one_heap
+            from mien.video import one_heap, share_cores
 
             one_heap()
+            share_cores()
 
         swapper = load_swapper(settings)
         casting.begin(swapper, progress)

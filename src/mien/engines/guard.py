@@ -72,7 +72,7 @@ def numbers_fault(row: Tensor, shape: tuple[int, ...]) -> str | None:
     """Say why ``row`` is not an array of ``shape`` with finite values, or None."""
     if tuple(row.shape) != shape:
         return f"shape {tuple(row.shape)} instead of {shape}"
-    return None if bool(torch.isfinite(row).all()) else "values that are not finite"
+    return None if _finite_row(row) else "values that are not finite"
 
 
 def _rows(
@@ -96,5 +96,13 @@ def _outputs(engine: Engine, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _finite(outputs: Mapping[str, Tensor]) -> bool:
+    return all(map(_finite_sum, outputs.values()))
+
+
+def _finite_row(row: Tensor) -> bool:
+    return _finite_sum(row) or bool(torch.isfinite(row).all())  # a sum may overflow
+
+
+def _finite_sum(value: Tensor) -> bool:
     # one value that is not finite makes the sum so, and a sum is made in one pass
-    return all(bool(torch.isfinite(value.sum())) for value in outputs.values())
+    return bool(torch.isfinite(value.sum()))

@@ -27,6 +27,7 @@ from mien.engines.options import (
     session_options,
     split_provider,
 )
+from mien.engines.prelu import without_prelu
 from mien.engines.protocol import Port
 from mien.errors import EngineError, EngineUnavailable, InvalidOption
 
@@ -169,8 +170,9 @@ def _open(
     def opened(*names: str) -> ort.InferenceSession:
         options = session_options(names[0], cores, optimise=optimise)
         chain = [(PROVIDERS[name][0], provider_options(name, setup)) for name in names]
+        graph = without_prelu(weights) if optimise and names == ("cpu",) else weights
         # without its fallback, which prints to the standard output and then runs on the CPU
-        return ort.InferenceSession(weights, options, providers=chain, enable_fallback=0)
+        return ort.InferenceSession(graph, options, providers=chain, enable_fallback=0)
 
     built_in = ort.get_available_providers()
     if theirs not in built_in:

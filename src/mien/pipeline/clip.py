@@ -246,6 +246,7 @@ class ClipPipeline:
         if self.strength < 1:
             likenesses = [seen.sight.likenesses[seen.roles.rows[face]] for face in faces]
             own = torch.stack([likeness.mean for likeness in likenesses])
+        numbers = seen.roles.faces.ids[faces].tolist()
         patches, good, reasons = self.pipeline.make(
             seen.frame,
             seen.roles.faces[faces],
@@ -253,9 +254,9 @@ class ClipPipeline:
             strength=self.strength,
             own=own,
             watch=seen.watch,
+            crops=None if covers is None else covers.crops(numbers),
             seen=None if covers is None else covers.seen,
         )
-        numbers = seen.roles.faces.ids[faces].tolist()
         wrong = {numbers[i]: r for i, r in enumerate(reasons) if r is not None}
         if covers is not None and wrong:
             with seen.watch("occlusion"):

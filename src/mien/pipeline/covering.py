@@ -34,11 +34,11 @@ class Cover:
         self._occlusion, self._faces = occlusion, faces
         self._contract: Aligned = contract if self.alike else occlusion.contract
         self._frame: Frame | None = frame if len(faces) else None
-        self._found: tuple[Tensor, Tensor] | None = None
+        self._found: tuple[Tensor, Crops] | None = None
         self._lock = Lock()
 
-    def __call__(self) -> tuple[Tensor, Tensor]:
-        """Return probabilities that the face is seen, float32 (K, s, s), and the crops' matrices.
+    def __call__(self) -> tuple[Tensor, Crops]:
+        """Return probabilities that the face is seen, float32 (K, s, s), and the crops.
 
         Any thread may ask.
         """
@@ -46,7 +46,7 @@ class Cover:
             if self._found is None:
                 assert self._frame is not None  # of no faces nobody asks
                 crops = align(self._frame, self._faces, self._contract)
-                self._found = self._occlusion.probabilities(crops), crops.matrices
+                self._found = self._occlusion.probabilities(crops), crops
                 self._frame = None
             return self._found
 
@@ -75,6 +75,13 @@ class Covers:
         shown = self._seen(numbers, matrices, contract.size)
         return {number: shown[[row]] for row, number in enumerate(numbers)}
 
+    def crops(self, numbers: list[int]) -> Crops | None:
+        """Return the crops of the faces of these ids as the swap network wants them, if cut so."""
+        if not numbers or not self._now.alike:
+            return None
+        rows, crops = [self._now.rows[number] for number in numbers], self._now()[1]
+        return Crops(crops.pixels[rows], crops.matrices[rows], crops.template)
+
     def settle(self) -> None:
         """Have it found, as the frame is going to change."""
         if self._now.rows:
@@ -84,9 +91,10 @@ class Covers:
         if not numbers:
             return matrices.new_ones(0, size, size)
         rows = [self._now.rows[number] for number in numbers]
-        found, own = self._now()
+        found, crops = self._now()
         calm = [calmed(found[row], self._past(n)) for row, n in zip(rows, numbers, strict=True)]
-        return taken_to(torch.stack(calm), None if self._now.alike else own[rows], matrices, size)
+        own = None if self._now.alike else crops.matrices[rows]
+        return taken_to(torch.stack(calm), own, matrices, size)
 
     def _past(self, number: int) -> list[Tensor]:
         """Return what was found of a face in the frames before in which it was, without a gap."""

@@ -102,17 +102,20 @@ class PatchMaker:
         strength: float,
         own: Tensor | None,
         watch: Stopwatch,
+        crops: Crops | None = None,
         seen: Seen | None = None,
     ) -> tuple[Patches, list[int], tuple[str | None, ...]]:
         """Return patches, which of ``targets`` they show, and what is wrong with each target.
 
         ``targets`` are K faces of ``frame`` with a mesh, ``wanted`` (K, D) the embeddings that they
-        receive, ``own`` (K, D) theirs, which are made here if they are needed and None. ``seen``
-        knows better how far faces are seen than this frame alone tells. Faces of which the network
-        made nothing usable have no patch; the largest comes last.
+        receive, ``own`` (K, D) theirs, which are made here if they are needed and None; so are
+        ``crops``, those of ``targets`` for the swap network. ``seen`` knows better how far faces
+        are seen than this frame alone tells. Faces of which the network made nothing usable have no
+        patch; the largest comes last.
         """
         with watch("align"):
-            crops = align(frame, targets, self.swap.contract)
+            if crops is None:
+                crops = align(frame, targets, self.swap.contract)
         wanted = wanted.to(frame.pixels.device)
         if strength < 1:
             with watch("embed"):

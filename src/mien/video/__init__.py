@@ -1,5 +1,6 @@
 """Clips, from file to file: what is between the media and the faces."""
 
+from mien.video.cores import share_cores
 from mien.video.engine import swap_clip
 from mien.video.heap import one_heap
 from mien.video.job import VideoJob, video_job, work_folder
@@ -18,6 +19,7 @@ __all__ = [
     "VideoReport",
     "one_heap",
     "parse_time",
+    "share_cores",
     "swap_clip",
     "video_job",
     "work_folder",

@@ -34,6 +34,9 @@ GOOD = 90
 GOOD_SHARE = 18 / 51
 """Where an encoder's own scale, 0 is the best, has it, as a share of its worst: CRF 18 of x264."""
 
+AT_ONCE = 2
+"""Frames of a clip that are made at once, unless told otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class VideoJob:
@@ -57,7 +60,7 @@ class VideoJob:
     compare: Path | None = None
     """A clip of the frames before and after, to be written as well."""
 
-    threads: int = 2
+    threads: int = AT_ONCE
 
 
 def work_folder(output: Path) -> Path:
@@ -81,7 +84,7 @@ def video_job(
     resume: bool = False,
     preview: str | PathLike[str] | None = None,
     compare: str | PathLike[str] | None = None,
-    threads: int = 2,
+    threads: int = AT_ONCE,
 ) -> VideoJob:
     """Return the job that these describe; the options are those of Swapper.swap_video.
 
