@@ -41,7 +41,8 @@ def fused(function: Callable[P, R]) -> Callable[P, R]:
         first = args[0]
         if failed or not (isinstance(first, torch.Tensor) and first.is_cuda and _compiles()):
             return function(*args, **kwargs)
-        compiled = compiled or torch.compile(function, dynamic=False)
+        if compiled is None:  # a compiled module has no truth value
+            compiled = torch.compile(function, dynamic=False)
         try:
             with _limits():
                 return compiled(*args, **kwargs)

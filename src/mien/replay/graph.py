@@ -96,7 +96,7 @@ class _Lane:
         aside = torch.cuda.Stream(self.device)
         aside.wait_stream(torch.cuda.current_stream(self.device))
         # convolutions of these shapes are tried out once, and the fastest are captured
-        with torch.cuda.stream(aside), torch.backends.cudnn.flags(benchmark=True):
+        with torch.cuda.stream(aside), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             for _ in range(WARM):
                 replay.run(self.frame)
         torch.cuda.current_stream(self.device).wait_stream(aside)
@@ -104,7 +104,7 @@ class _Lane:
         self.graph = torch.cuda.CUDAGraph()
         # other threads may use the GPU meanwhile
         capture = torch.cuda.graph(self.graph, capture_error_mode="thread_local")
-        with capture, torch.backends.cudnn.flags(benchmark=True):
+        with capture, torch.backends.cudnn.flags(enabled=True, benchmark=True):
             self.outcome = replay.run(self.frame)
 
     def __call__(self, frame: Tensor) -> Outcome:
