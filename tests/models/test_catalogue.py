@@ -212,6 +212,8 @@ def test_a_swapper_is_not_built_on_damaged_weights(tmp_path, sessions):
     [
         ({"top": {"colour": "blue"}}, "colour"),
         ({"contract": {"colour": "blue"}}, "colour"),
+        ({"contract": {"size": 5427815}}, "size"),
+        ({"contract": {"size": 0}}, "size"),
         ({"pixels": {"colour": "blue"}}, "colour"),
         ({"drop": ["sha256"]}, "sha256"),
         ({"drop": ["file"]}, "file"),

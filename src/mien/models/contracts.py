@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import with_config
+from pydantic import Field, with_config
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+Side = Annotated[int, Field(ge=16, le=2048)]
+"""Side of a crop in pixels: beyond this it is a slip of the pen, and no memory would do."""
 
 
 @with_config(extra="forbid")
@@ -125,7 +129,7 @@ class MeshContract:
     presence: str
     """Output with one logit: positive when the crop shows an upright face."""
 
-    size: int
+    size: Side
     template: str
     zoom: float
     """The crop shows this many times the side of the template's crop, around the same centre."""
@@ -145,7 +149,7 @@ class EmbedderContract:
     input: str
     pixels: PixelFormat
     output: str
-    size: int
+    size: Side
     template: str
     dimension: int
     same_person: float
@@ -172,7 +176,7 @@ class SwapperContract:
     pixels: PixelFormat
     """Format of the target and of the output."""
 
-    size: int
+    size: Side
     template: str
     space: str
     """Name of the embedder whose embeddings it was trained with."""
@@ -188,7 +192,7 @@ class OcclusionContract:
     output: str
     """Output with one logit a pixel, (N, 1, size, size): positive where the face is seen."""
 
-    size: int
+    size: Side
     template: str
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -20,6 +21,9 @@ from mien.replay.frame import Outcome, WholeFrame
 
 WARM = 3
 """Runs before a graph is captured: libraries choose their kernels and set up their memory."""
+
+CAPTURING = Lock()
+"""One graph at a time: to begin, PyTorch waits for the whole device, which ends other captures."""
 
 RING = 3
 """Frames on their way in a lane: one uploaded, one worked on, one downloaded."""
@@ -100,11 +104,10 @@ class _Lane:
             for _ in range(WARM):
                 replay.run(self.frame)
         torch.cuda.current_stream(self.device).wait_stream(aside)
-        torch.cuda.synchronize(self.device)
         self.graph = torch.cuda.CUDAGraph()
-        # other threads may use the GPU meanwhile
+        # other threads may use the GPU meanwhile, but not wait for all of it, as this does at first
         capture = torch.cuda.graph(self.graph, capture_error_mode="thread_local")
-        with capture, torch.backends.cudnn.flags(enabled=True, benchmark=True):
+        with CAPTURING, capture, torch.backends.cudnn.flags(enabled=True, benchmark=True):
             self.outcome = replay.run(self.frame)
 
     def __call__(self, frame: Tensor) -> Outcome:

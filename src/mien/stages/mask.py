@@ -47,12 +47,14 @@ def hull_depth(points: Tensor, size: int) -> Tensor:
     reach = (points @ normals).amax(dim=1)
     line = torch.arange(size, dtype=torch.float32, device=points.device)
     x, y = normals[:, :, None] * line
+    if points.is_cuda:  # one reduction, which the compiler makes one kernel of
+        far: Tensor = reach[:, :, None, None] - (x[:, None, :] + y[:, :, None])
+        return far.amin(dim=1)
     depths = points.new_empty(len(points), size, size)
     # some rows of one face at a time: what is worked on then stays in the cache
-    rows = size if points.is_cuda else BAND
     for far, depth in zip(reach, depths, strict=True):
         for rest, part in zip(
-            (far[:, None] - y).split(rows, dim=1), depth.split(rows), strict=True
+            (far[:, None] - y).split(BAND, dim=1), depth.split(BAND), strict=True
         ):
             torch.amin(rest[:, :, None] - x[:, None, :], dim=0, out=part)
     return depths
