@@ -31,6 +31,7 @@ class Inverted(nn.Module):
             scores=slots(),
             roles=torch.arange(2, device=pixels.device) - 1,
             faulty=slots() > 0,
+            guesses=torch.ones((), dtype=torch.int64, device=pixels.device),
         )
 
 

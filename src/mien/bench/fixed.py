@@ -20,12 +20,10 @@ from mien.models import (
     OcclusionContract,
     SwapperContract,
 )
+from mien.replay.capacity import SLOTS
 from mien.replay.frame import Outcome, Part, Who, WholeFrame
 from mien.replay.graph import Replay
 from mien.types import Identity
-
-SLOTS = (1, 2, 4, 8, 16)
-"""Numbers of faces that a frame is made for."""
 
 STEPS = ("upload", "work", "download")
 """The stages that a GPU tells apart."""

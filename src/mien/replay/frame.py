@@ -90,6 +90,9 @@ class Outcome:
     faulty: Tensor
     """bool (K,): the network made nothing usable of this face, which stays as it is."""
 
+    guesses: Tensor
+    """int64 (): places that the detector took for faces; as many as slots may hide more."""
+
 
 class WholeFrame(nn.Module):
     """Swaps the faces of frames, uint8 (height, width, 3), all on one device."""
@@ -155,8 +158,9 @@ class WholeFrame(nn.Module):
         ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
         faces receive them, for "person".
         """
-        guesses, scores = self.look(pixels)
-        mesh, points, presence = self.place(pixels, guesses)
+        places, scores = self.look(pixels)
+        guesses = (scores >= GUESS).sum()
+        mesh, points, presence = self.place(pixels, places)
         mesh, points, boxes, scores, there = _sorted(mesh, points, presence, scores)
         roles, wanted = self._cast(pixels, points, there, people, replaced)
         matrices = _fitted(points, self.template_points)
@@ -179,6 +183,7 @@ class WholeFrame(nn.Module):
             scores=torch.where(there, scores, 0),
             roles=torch.where(used, roles, -1),
             faulty=faulty & (roles >= 0),
+            guesses=guesses,
         )
 
     @contextmanager
