@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ from mien.errors import (
     WeightsMissing,
 )
 from mien.geometry import template
-from mien.models import ROLES
+from mien.models import ROLES, read_weights
 from mien.stages.align import align
 
 ROOT = Path(__file__).parents[2]
@@ -202,6 +203,22 @@ def test_a_swapper_is_not_built_on_damaged_weights(tmp_path, sessions):
     with pytest.raises(WeightsCorrupt, match="not run"):
         Swapper(models=tmp_path)
     assert sessions == []
+
+
+def test_packed_weights_are_unpacked_and_checked(tmp_path):
+    shipped = Catalogue().card("yunet")
+    content = shipped.file.read_bytes()
+    packed = tmp_path / "net.onnx.xz"
+    packed.write_bytes(lzma.compress(content))
+    assert read_weights("net", packed, shipped.size, shipped.sha256) == content
+    whole = packed.read_bytes()
+    for damaged in (whole[:-1], whole[: len(whole) // 2], b"", b"no archive", content):
+        packed.write_bytes(damaged)
+        if damaged == content:  # the right bytes under the wrong name do no harm
+            assert read_weights("net", packed, shipped.size, shipped.sha256) == content
+            continue
+        with pytest.raises(WeightsCorrupt, match="not run"):
+            read_weights("net", packed, shipped.size, shipped.sha256)
 
 
 # Cards that are not valid

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -92,7 +94,8 @@ class Card:
 def read_weights(name: str, file: Path, size: int, sha256: str) -> bytes:
     """Return the content of ``file``, the weights of ``name``, if it is what it should be.
 
-    Raises WeightsMissing, and WeightsCorrupt when size or sha256 differ.
+    A file whose name ends in .xz is unpacked; size and sha256 are those of what was packed. Raises
+    WeightsMissing, and WeightsCorrupt when they differ.
     """
     try:
         content = file.read_bytes()
@@ -107,6 +110,9 @@ def read_weights(name: str, file: Path, size: int, sha256: str) -> bytes:
             f"The weights of {name!r} at {file} cannot be read: {error.strerror}.",
             model=name,
         ) from error
+    if file.suffix == ".xz":
+        with suppress(lzma.LZMAError):  # what is damaged is told by its digest
+            content = lzma.decompress(content)
     found = hashlib.sha256(content).hexdigest()
     if found != sha256 or len(content) != size:
         raise WeightsCorrupt(

@@ -95,7 +95,7 @@ def lay(frame: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tens
     ``patches`` is float (K, 4, S, S): RGB in [0, 1], multiplied by the last channel, the opacity.
     ``matrices`` (K, 2, 3) take frame pixels to patch pixels, ``order`` (K,) says which lies lowest.
     """
-    fine, grids = _enlarged(patches, matrices)
+    fine, grids = _enlarged(patches, matrices, _finer(patches.shape[-1], patches.device))
     if usable(frame):
         from mien.kernels.lay import lay as in_place
 
@@ -119,10 +119,11 @@ def lay(frame: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tens
 
 
 @fused
-def _enlarged(patches: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
+def _enlarged(patches: Tensor, matrices: Tensor, finer: Tensor) -> tuple[Tensor, Tensor]:
     """Return patches (K, 4, s, s) fit to be looked up bilinearly, and how: maps (K, 2, 3).
 
     Patches of faces smaller than they are shrunk first, by the filters of ``geometry.paste``.
+    ``finer`` is what ``_finer`` returns.
     """
     size = patches.shape[-1]
     shrink = (1 / scales(matrices)).clamp_max(1)
@@ -132,7 +133,7 @@ def _enlarged(patches: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
     # beyond its last pixel nothing is looked up
     inside = torch.arange(size, device=patches.device) < whole.count[:, None]
     filters = torch.where(inside[:, :, None], filters, 0)
-    filters = (_finer(size, patches.device) @ filters)[:, None]
+    filters = (finer @ filters)[:, None]
     fine = filters @ patches @ filters.transpose(-1, -2)
     grids = UP * compose(_placed(whole, whole), matrices)
     return fine, torch.cat([grids[..., :2], grids[..., 2:] + (UP - 1) / 2], dim=-1)
