@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from mien import geometry
 from mien.geometry import apply, compose, cut, invert, paste_rectangle, sample
-from mien.stages.mask import face_mask
+from mien.stages.mask import FEATHER, face_mask
 from mien.types import Rectangle
 
 steady = settings(derandomize=True, deadline=None, max_examples=40)
