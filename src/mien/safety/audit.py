@@ -125,6 +125,8 @@ class AuditLog:
 
     def verify(self) -> Checked:
         """Read all of the log and return what there is. Raises AuditBroken, which says where."""
+        if not self.folder.exists():
+            return Checked(0, 0, NOTHING, ())
         try:
             with self._locked(if_possible=True):
                 return self._verify()
@@ -138,7 +140,7 @@ class AuditLog:
             start = place = replace(place, file=number, line=0, at=0, size=0)
             path = self._path(number)
             if not path.exists():
-                if number > head.file:
+                if number > head.file or not head.count:
                     continue
                 raise AuditBroken(path, 0, "the file is missing")
             for found, line in self._follow(start, path.read_bytes(), head):

@@ -53,8 +53,9 @@ class Key:
         """Return whether ``signature`` was made by ``sign`` with this key."""
         from cryptography.exceptions import InvalidSignature
 
+        public = self._private.public_key()
         try:
-            self._private.public_key().verify(bytes.fromhex(signature), _message(purpose, text))
+            public.verify(bytes.fromhex(signature), _message(purpose, text))
         except (InvalidSignature, ValueError, TypeError):
             return False
         return True

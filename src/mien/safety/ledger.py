@@ -127,15 +127,18 @@ class Ledger:
             now = self._now(state)
             if end is not None and end <= now:
                 raise InvalidOption("expires", _said(end), f"a time after {_said(now)}")
-            terms = (statement, declares, purpose, end)
-            ended = None
-            for known in self._covering(database, state, digests, now):
-                if (known.statement, known.declares, known.purpose, known.expires) == terms:
-                    if known.state(now) == "valid":
-                        return known
-                    ended = ended or known
-            if ended is not None and not anew:
-                _refuse(ended, now)
+            terms = (declares, purpose, end)
+            same = [
+                known
+                for known in self._covering(database, state, digests, now)
+                if known.statement == statement
+            ]
+            for known in same:
+                also = (known.declares, known.purpose, known.expires)
+                if also == terms and known.state(now) == "valid":
+                    return known
+            if same and same[0].state(now) != "valid" and not anew:
+                _refuse(same[0], now)
             salt = new_salt() if face is not None else ""
             consent = Consent(
                 id=f"c-{secrets.token_hex(8)}",
@@ -237,6 +240,7 @@ class Ledger:
             body = canonical(
                 {
                     "ledger": state.ledger,
+                    "key": self.key.name,
                     "consent": record,
                     "revoked": _said(now),
                     "reason": consent.reason,
