@@ -13,7 +13,7 @@ import pytest
 import mien
 from mien import errors
 
-HEAVY = {"torch", "onnxruntime", "numpy", "PIL"}
+HEAVY = {"torch", "onnxruntime", "numpy", "PIL", "cryptography"}
 PUBLIC = [
     *(
         "Card",
@@ -82,7 +82,12 @@ def test_importing_mien_is_cheap():
     [
         *([], ["--help"], ["swap", "--help"], ["faces", "-h"], ["models", "--help"]),
         *(["doctor", "-h"], ["evaluate", "-h"], ["train", "-h"], ["train", "swap", "-h"]),
-        ["bench", "-h"],
+        *(
+            ["bench", "-h"],
+            ["consent", "-h"],
+            ["consent", "grant", "-h"],
+            ["audit", "verify", "-h"],
+        ),
     ],
 )
 def test_help_is_cheap(arguments):

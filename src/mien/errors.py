@@ -17,8 +17,16 @@ MienError
 │   │   └── PersonAbsent    none of this person
 │   └── DifferentPeople     several source pictures, not one person
 ├── Refused                 mien will not do this
-│   └── ConsentMissing
+│   ├── ConsentMissing
+│   ├── ConsentUnconfirmed  another person's, and it was not said that they agreed
+│   ├── ConsentRevoked
+│   ├── ConsentExpired
+│   ├── ConsentForged       the record was edited, copied, or signed by somebody else
+│   └── ClockSetBack
 ├── LedgerUnusable          the consent ledger cannot be read or written
+├── AuditError              the audit log
+│   ├── AuditUnwritable
+│   └── AuditBroken         it is not what was written
 ├── ModelError              the catalogue and its files
 │   ├── UnknownModel
 │   ├── CardInvalid
@@ -190,6 +198,63 @@ class ConsentMissing(Refused):
         )
 
 
+class ConsentUnconfirmed(Refused):
+    """A statement is about another person, and it was not said, apart, that they agreed."""
+
+    def __init__(self, picture: str) -> None:
+        self.picture = picture
+        super().__init__(
+            f"The face in {picture} is another person's. Ask them, and say that they agreed: "
+            "--they-agreed on the command line, they_agreed=True in Python. Nothing was recorded."
+        )
+
+
+class ConsentRevoked(Refused):
+    """The consent was withdrawn. ``record`` is its id, ``when`` a time in UTC."""
+
+    def __init__(self, record: str, *, when: str, reason: str = "") -> None:
+        self.record, self.when, self.reason = record, when, reason
+        why = f" ({reason})" if reason else ""
+        super().__init__(
+            f"The consent {record} was revoked on {when}{why}; the face may not be used. If the "
+            "person agrees again, record it with 'mien consent grant'."
+        )
+
+
+class ConsentExpired(Refused):
+    """The consent no longer holds. ``record`` is its id, ``when`` a time in UTC."""
+
+    def __init__(self, record: str, *, when: str) -> None:
+        self.record, self.when = record, when
+        super().__init__(
+            f"The consent {record} expired on {when}; the face may not be used. If the person "
+            "agrees again, record it with 'mien consent grant'."
+        )
+
+
+class ConsentForged(Refused):
+    """A record in the ledger is not what was recorded. ``record`` is its id, or says which part."""
+
+    def __init__(self, path: Path, record: str, reason: str) -> None:
+        self.path, self.record, self.reason = path, record, reason
+        super().__init__(
+            f"The consent ledger at {path} cannot be trusted: {record} {reason}. Put back an "
+            "untouched copy of the ledger and its key, or move both away and record the consent "
+            "anew."
+        )
+
+
+class ClockSetBack(Refused):
+    """The clock is behind what the ledger has seen. ``now`` and ``seen`` are times in UTC."""
+
+    def __init__(self, *, now: str, seen: str, what: str) -> None:
+        self.now, self.seen = now, seen
+        super().__init__(
+            f"This machine's clock says {now}, and {what} is of {seen}: the clock was set back. "
+            "Whether a consent has expired cannot be told. Set the clock right."
+        )
+
+
 class LedgerUnusable(MienError):
     """The file with the consent records cannot be used."""
 
@@ -198,6 +263,39 @@ class LedgerUnusable(MienError):
         super().__init__(
             f"The consent ledger at {path} cannot be used: {reason}. "
             "Set MIEN_HOME to a folder of yours, or move a damaged ledger away."
+        )
+
+
+class AuditError(MienError):
+    """The audit log cannot be used. ``path`` is its file or folder."""
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        self.path = path
+        super().__init__(message)
+
+
+class AuditUnwritable(AuditError):
+    """A line cannot be written; the work that it was to tell of was not done, or not kept."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"The audit log at {path} cannot be written: {reason}. No face is used without it. "
+            "Make room, or set MIEN_HOME to a folder of yours.",
+            path=path,
+        )
+
+
+class AuditBroken(AuditError):
+    """The log is not what was written. ``line`` is counted from 1 in ``path``; 0 for all of it."""
+
+    def __init__(self, path: Path, line: int, reason: str) -> None:
+        self.line, self.reason = line, reason
+        where = f"{path}, line {line}" if line else str(path)
+        super().__init__(
+            f"The audit log is broken at {where}: {reason}. 'mien audit verify' checks all of it; "
+            "to begin a new log, move its folder away and keep it.",
+            path=path,
         )
 
 

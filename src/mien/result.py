@@ -18,7 +18,7 @@ from mien.geometry import uncover
 from mien.media import Picture, Subsampling, in_srgb, write_picture
 from mien.media.draw import draw_faces, side_by_side
 from mien.pipeline import Cast
-from mien.safety import xmp_packet
+from mien.safety import AuditLog, xmp_packet
 from mien.types import Faces, Frame, Swapped
 from mien.version import __version__
 
@@ -38,6 +38,9 @@ class Result:
     providers: Mapping[str, str]
     gpu: Peak | None = None
     """The GPU on which PyTorch ran networks, and the most that it took there; None without one."""
+
+    audit: AuditLog | None = None
+    """Where it is written down that the picture was saved; None: nowhere."""
 
     @property
     def swapped(self) -> Swapped:
@@ -115,7 +118,7 @@ class Result:
         Depth, colours, alpha, metadata and compression are those of the input, as far as the
         format allows; ``quality`` (1 to 100) and ``subsampling`` ('4:4:4', '4:2:2', '4:2:0')
         change the last. The metadata say how the picture was made, and by whose consent. Raises
-        PictureUnwritable, InvalidOption; nothing is left behind then.
+        PictureUnwritable, InvalidOption, AuditUnwritable; nothing is left behind then.
         """
         write_picture(
             Path(path),
@@ -124,6 +127,14 @@ class Result:
             quality=quality,
             subsampling=subsampling,
         )
+        if self.audit is not None:
+            self.audit.done(
+                Path(path),
+                records=list(self.consents),
+                model=self.model,
+                frames=len(self.moments),
+                swapped=sum(len(moment.chosen) for moment in self.moments),
+            )
 
     def save_compare(self, path: str | Path) -> None:
         """Write the picture before and after, side by side, marked as ``save`` does."""

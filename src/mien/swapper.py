@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeAlias
 
 from mien.choice import Order, Which, check_choice
@@ -13,6 +16,7 @@ from mien.engines import Peak
 from mien.errors import (
     BadOutput,
     ConsentMissing,
+    ConsentUnconfirmed,
     InvalidOption,
     NoFace,
     NoSuchFace,
@@ -33,9 +37,10 @@ from mien.pipeline import (
     Governor,
     Pipeline,
     Policy,
+    rounded,
 )
 from mien.result import Result
-from mien.safety import Ledger
+from mien.safety import Consent, Declares, Ledger
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Faces, Identity, Role
@@ -78,7 +83,8 @@ class Swapper:
     cache_size, cache_folder
         How many embeddings are remembered, and where on disk, if anywhere.
     ledger
-        File of the consent records; default: in the user's data folder.
+        File of the consent records; default: in the user's data folder, where the key that signs
+        them and the audit log always are.
     """
 
     def __init__(
@@ -106,6 +112,7 @@ class Swapper:
         self._identifier = loader.identifier(finder, swap.contract.space, cache)
         self.model, self.max_megapixels = model, max_megapixels
         self.ledger = Ledger(Path(ledger) if ledger else None)
+        self._begun: set[tuple[Path, tuple[str, ...]]] = set()
         embedder = self._identifier.embedder
         before = Occlusion(*loader.load(OCCLUSION, OcclusionContract)) if occlusion else None
         self._pipeline = Pipeline(
@@ -125,33 +132,93 @@ class Swapper:
         return {engine.model: engine.provider for engine in self._engines}
 
     def identity(
-        self, pictures: PictureLike | Sequence[PictureLike], *, consent: str | None = None
+        self,
+        pictures: PictureLike | Sequence[PictureLike],
+        *,
+        consent: str | None = None,
+        consent_record: str | None = None,
     ) -> Identity:
         """Return the identity of the largest face in a picture, or in several of one person.
 
         ``consent`` states whose face it is and that its use is agreed to. It is recorded in the
-        ledger; without it, a statement recorded earlier for the same pictures is used. Raises
-        ConsentMissing, NoFace, DifferentPeople, PictureUnreadable.
+        ledger; without it, a statement recorded earlier for the same pictures is used, or the one
+        record whose id is ``consent_record``. Raises ConsentMissing, ConsentRevoked,
+        ConsentExpired, ConsentForged, ClockSetBack, NoFace, DifferentPeople, PictureUnreadable,
+        LedgerUnusable, AuditUnwritable.
         """
         if consent is not None and not isinstance(consent, str):
             raise InvalidOption("consent", consent, "a statement in words")
+        if consent is not None and consent_record is not None:
+            raise OptionsConflict("consent", "consent_record", "a record has its statement")
         read = self._read(pictures)
         name = ", ".join(picture.name for picture in read)
-        if consent is None and self.ledger.find([read[0].digest]) is None:
-            raise ConsentMissing(name)
-        if consent is not None and not consent.strip():
-            raise ConsentMissing(name)
-
-        def record(digests: list[str]) -> str:
-            """Return the record that covers the pictures of the person, and no others."""
-            if consent is not None:
-                return self.ledger.record(consent, digests, picture=name).id
-            known = self.ledger.find(digests)
-            if known is None:
+        missing = name if consent_record is None else f"{name} in the record {consent_record}"
+        with self.ledger.audit.refusals():
+            if consent is None and not self.ledger.find([read[0].digest], record=consent_record):
+                raise ConsentMissing(missing)
+            if consent is not None and not consent.strip():
                 raise ConsentMissing(name)
-            return known.id
+            person, used = self._identifier.person(read)
+            if consent is not None:
+                face, space = rounded(person), person.space
+                known = self.ledger.record(consent, used, picture=name, face=face, space=space)
+                return replace(person, consent=known.id)
+            # the record covers the pictures of the person, and need not cover others
+            found = self.ledger.find(used, record=consent_record)
+            if found is None:
+                raise ConsentMissing(missing)
+            return replace(person, consent=found.id)
 
-        return self._identifier(read, record)
+    def grant(
+        self,
+        pictures: PictureLike | Sequence[PictureLike],
+        statement: str,
+        *,
+        declares: Declares,
+        they_agreed: bool = False,
+        purpose: str = "",
+        expires: datetime | date | str | None = None,
+    ) -> Consent:
+        """Record consent to the use of the face in a picture, or in several of one person.
+
+        ``declares`` says who states it: 'self', the person in the picture; 'other', somebody else,
+        and ``they_agreed`` says that the person was asked; 'licensed', for a picture whose licence
+        allows it; 'no-real-person'. ``purpose`` is for what the face may be used. ``expires`` is
+        the last day, in UTC, on which it holds, or a time with its zone. Consent that was revoked
+        or has expired is granted anew. Raises ConsentMissing, ConsentUnconfirmed, InvalidOption,
+        and what ``identity`` raises.
+        """
+        read = self._read(pictures)
+        name = ", ".join(picture.name for picture in read)
+        with self.ledger.audit.refusals():
+            if declares == "other" and not they_agreed:
+                raise ConsentUnconfirmed(name)
+            person, used = self._identifier.person(read)
+            return self.ledger.record(
+                statement,
+                used,
+                picture=name,
+                declares=declares,
+                agreed=they_agreed,
+                purpose=purpose,
+                expires=expires,
+                face=rounded(person),
+                space=person.space,
+                anew=True,
+            )
+
+    def shows(self, record: str, pictures: PictureLike | Sequence[PictureLike]) -> bool:
+        """Return whether the face in ``pictures`` is the one to which a record is committed.
+
+        It is if these are the pictures that were embedded for it, by the same network. Raises
+        InvalidOption if there is no such record, or it has no commitment or one by another network.
+        """
+        known, (person, _) = self.ledger.get(record), self._identifier.person(self._read(pictures))
+        if known.space != person.space:
+            by = f"of a face that {known.space} embedded" if known.space else "without commitment"
+            raise InvalidOption("record", record, f"one of a face that {person.space} embedded; "
+                                f"this one is {by}")  # fmt: skip
+        return known.shows(rounded(person))
 
     def reference(self, pictures: PictureLike | Sequence[PictureLike]) -> Identity:
         """Return the person in a picture, or in several, to be recognised and replaced.
@@ -221,15 +288,18 @@ class Swapper:
         ``who`` is the identity to put on, or a whole cast, which leaves out the other options;
         with ``map`` there is none. ``strength`` goes from the target's own identity (0) to the
         source's (1). All frames of an animation are swapped. Raises NoFace, NoSuchFace,
-        PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput.
+        PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput;
+        ConsentRevoked or ConsentExpired if it was, also since the identity was made; and what else
+        ``identity`` raises of consent and the audit log.
         """
         cast = self._cast(who, {
             "faces": faces, "order": order, "only": only, "map": map, "max_distance": max_distance
         })  # fmt: skip
+        self._begin(cast)
         target = picture if isinstance(picture, Picture) else self._read(picture)[0]
         moments = tuple(self._pipeline(frame, cast, strength=strength) for frame in target.frames)
         gpu = Peak.of(self._engines)
-        result = Result(moments, target, cast, self.model, self.providers, gpu)
+        result = Result(moments, target, cast, self.model, self.providers, gpu, self.ledger.audit)
         if not any(moment.chosen for moment in moments):
             self._explain(result)
         return result
@@ -281,7 +351,8 @@ class Swapper:
         If nobody of the cast is found the clip is copied without encoding it, and the report says
         so; it is no error. Damage is none either: what decodes is swapped, and the report lists
         what was lost. Raises ClipUnreadable, ClipUnwritable, DiskFull, InvalidOption,
-        OptionsConflict, PictureUnwritable; nothing is left behind then.
+        OptionsConflict, PictureUnwritable, and what ``swap`` raises of consent, also when it ends
+        while the clip is made; nothing is left behind then.
         """
         cast = self._cast(who, {
             "faces": faces, "order": order, "only": only, "map": map, "max_distance": max_distance
@@ -304,7 +375,23 @@ class Swapper:
             compare=compare,
             threads=threads,
         )
-        return swap_clip(job, pipeline, model=self.model, engines=self._engines, progress=progress)
+        report = swap_clip(
+            job,
+            pipeline,
+            model=self.model,
+            engines=self._engines,
+            progress=self._watched(cast, progress),
+        )
+        beside = [path for path in (job.preview, job.compare) if path is not None]
+        self.ledger.audit.done(
+            job.output,
+            beside=beside,
+            records=list(report.consents),
+            model=self.model,
+            frames=report.frames,
+            swapped=report.swapped,
+        )
+        return report
 
     def clip(
         self,
@@ -316,7 +403,11 @@ class Swapper:
         smooth: bool = True,
         governor: Governor | None = None,
     ) -> ClipPipeline:
-        """Return what swaps the faces of one clip, frame by frame; see ClipPipeline."""
+        """Return what swaps the faces of one clip, frame by frame; see ClipPipeline.
+
+        Consent is checked now, and not again. Raises as ``swap`` does.
+        """
+        self._begin(cast)
         return ClipPipeline(
             self._pipeline,
             cast,
@@ -326,6 +417,32 @@ class Swapper:
             smooth=smooth,
             governor=governor,
         )
+
+    def _begin(self, cast: Cast) -> None:
+        """Make sure of the consent to a cast, and that the audit log tells of its use."""
+        records = tuple(dict.fromkeys(role.identity.consent for role in cast.roles))
+        ledger = self.ledger
+        with ledger.audit.refusals(records):
+            ledger.check(records)
+        if (ledger.path, records) not in self._begun:  # a line for each frame would tell no more
+            ledger.audit.append("swap.begun", records=list(records), model=self.model)
+            self._begun.add((ledger.path, records))
+
+    def _watched(
+        self, cast: Cast, progress: Callable[[VideoProgress], object] | None
+    ) -> Callable[[VideoProgress], object]:
+        """Return ``progress`` such that every second it raises if the consent has ended."""
+        looked = monotonic()
+
+        def tell(state: VideoProgress) -> None:
+            nonlocal looked
+            if monotonic() - looked > 1:
+                looked = monotonic()
+                self._begin(cast)
+            if progress is not None:
+                progress(state)
+
+        return tell
 
     def _explain(self, result: Result) -> None:
         """Raise why nothing was swapped."""

@@ -110,7 +110,7 @@ def test_the_folder_of_the_environment_is_used(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("unset", [True, False], ids=["unset", "empty"])
 def test_without_it_the_users_data_folder_is_used(tmp_path, monkeypatch, unset):
-    monkeypatch.setattr("mien.safety.consent.user_data_path", lambda name, **rest: tmp_path / name)
+    monkeypatch.setattr("mien.safety.keys.user_data_path", lambda name, **rest: tmp_path / name)
     if unset:
         monkeypatch.delenv("MIEN_HOME")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as File
@@ -138,11 +139,11 @@ class SwapperRunner:
 
 
 def known(swapper: Swapper) -> Identity:
-    """Return the identity of the bundled portrait; the user's own ledger is left alone."""
-    ledger = swapper.ledger
-    with TemporaryDirectory() as folder:
-        swapper.ledger = type(ledger)(File(folder) / "consent.sqlite3")
-        try:
-            return swapper.identity(PORTRAIT, consent=CONSENT)
-        finally:
-            swapper.ledger = ledger
+    """Return the identity of the bundled portrait; the user's own records are left alone.
+
+    From then on the swapper has a ledger, a key and an audit log of its own, for as long as it is.
+    """
+    folder = TemporaryDirectory()
+    weakref.finalize(swapper, folder.cleanup)
+    swapper.ledger = type(swapper.ledger)(folder=File(folder.name))
+    return swapper.identity(PORTRAIT, consent=CONSENT)

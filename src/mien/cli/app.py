@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from mien.cli import bench, config, doctor, evaluate, faces, models, swap, train
+from mien.cli import audit, bench, config, consent, doctor, evaluate, faces, models, swap, train
 from mien.cli.console import drop_output
 from mien.cli.exits import Exit, exit_code
 from mien.errors import MienError, Unforeseen
@@ -31,6 +31,8 @@ app.command("faces")(faces.faces)
 app.command("evaluate")(evaluate.evaluate)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
+app.add_typer(consent.app, name="consent")
+app.add_typer(audit.app, name="audit")
 app.add_typer(models.app, name="models")
 app.add_typer(train.app, name="train")
 app.add_typer(config.app, name="config")

@@ -43,6 +43,7 @@ class Casting:
     only: Path | None
     max_distance: float | None
     settings: Settings
+    consent_record: str | None = None
     _casts: dict[Path | None, Cast | MienError] = field(default_factory=dict)
 
     @property
@@ -107,10 +108,15 @@ class Casting:
     def _identify(self, pictures: Sequence[Path], consent: str | None) -> Identity:
         """Make the identity; ask for a statement of consent if none is known and one can ask."""
         self._progress(f"Reading {pictures[0].name}")
+        named = self.consent_record if consent is None else None
         try:
-            return self._swapper.identity(list(pictures), consent=consent)
+            return self._swapper.identity(list(pictures), consent=consent, consent_record=named)
         except ConsentMissing:
-            if consent is not None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            if (
+                consent is not None
+                or named is not None
+                or not (sys.stdin.isatty() and sys.stderr.isatty())
+            ):
                 raise
         with self._progress.paused():
             names = ", ".join(path.name for path in pictures)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mien.errors import InvalidOption, MienError, NoFace, OptionsConflict, Refused, UnknownModel
+from mien.errors import (
+    AuditBroken,
+    InvalidOption,
+    MienError,
+    NoFace,
+    OptionsConflict,
+    Refused,
+    UnknownModel,
+)
 
 
 class Exit(IntEnum):
@@ -16,6 +24,7 @@ class Exit(IntEnum):
     NO_FACE = 3
     REFUSED = 4
     PARTIAL = 5
+    BROKEN = 6
     INTERRUPTED = 130
 
     def __str__(self) -> str:
@@ -28,6 +37,7 @@ CODES: tuple[tuple[type[MienError], Exit], ...] = (
     (UnknownModel, Exit.USAGE),
     (NoFace, Exit.NO_FACE),
     (Refused, Exit.REFUSED),
+    (AuditBroken, Exit.BROKEN),
     (MienError, Exit.FAILED),
 )
 """Looked through from the top; the first class that fits gives the code."""

@@ -120,6 +120,15 @@ def swap(
             rich_help_panel=PEOPLE,
         ),
     ] = None,
+    consent_record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RECORD",
+            help="Id of the record to go by, as 'mien consent list' shows it.",
+            show_default="the newest for SOURCE",
+            rich_help_panel=PEOPLE,
+        ),
+    ] = None,
     strength: Annotated[
         float | None,
         typer.Option(
@@ -231,6 +240,8 @@ def swap(
     from mien.plan import output_folder, plan
 
     pairs = [pair for text in map_ or () for pair in read_pairs(text)]
+    if consent is not None and consent_record is not None:
+        raise OptionsConflict("consent", "consent-record", "a record has its statement")
     if pairs and also:
         raise OptionsConflict("also", "map", "a map names all pictures of a person")
     names = [source, *(targets or ())] if pairs else targets
@@ -252,6 +263,7 @@ def swap(
         pairs=pairs,
         also=[each.path for name in also or () for each in expand(name, option="also")],
         consent=consent,
+        consent_record=consent_record,
         faces=chosen,
         order=order,
         only=only,

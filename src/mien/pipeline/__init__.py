@@ -6,7 +6,7 @@ from mien.pipeline.clip import MEMORY, ClipPipeline, Made, Seen
 from mien.pipeline.finder import FaceFinder
 from mien.pipeline.frame import Pipeline
 from mien.pipeline.governor import STEPS, Effort, Governor
-from mien.pipeline.identify import Identifier
+from mien.pipeline.identify import Identifier, rounded
 from mien.pipeline.patch import Blend
 from mien.pipeline.policy import Action, Policy
 from mien.pipeline.stopwatch import Stopwatch
@@ -32,4 +32,5 @@ __all__ = [
     "Stopwatch",
     "assign",
     "in_order",
+    "rounded",
 ]

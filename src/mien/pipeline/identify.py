@@ -20,6 +20,9 @@ from mien.types import Faces, Frame, Identity
 
 log = logging.getLogger(__name__)
 
+STEPS = 64
+"""Into how many steps a unit is cut by ``rounded``."""
+
 
 class Identifier:
     """Embeds the largest face of each picture and averages them.
@@ -43,7 +46,7 @@ class Identifier:
         record that covers them. Raises NoFace, and DifferentPeople when no other picture shows the
         person in the first.
         """
-        person, used = self._person(pictures)
+        person, used = self.person(pictures)
         return replace(person, consent=consent(used))
 
     def reference(self, pictures: Sequence[Picture]) -> Identity:
@@ -51,15 +54,18 @@ class Identifier:
 
         Raises as a call does.
         """
-        return self._person(pictures)[0]
+        return self.person(pictures)[0]
 
     def distances(self, frame: Frame, faces: Faces, people: Sequence[Identity]) -> Tensor:
         """Return the cosine distances (K, P), 0 to 2, of ``faces`` in ``frame`` to ``people``."""
         embeddings = self.embedder(align(frame, faces, self.embedder.contract))
         return distances(embeddings, torch.stack([one.embedding for one in people]).to(embeddings))
 
-    def _person(self, pictures: Sequence[Picture]) -> tuple[Identity, list[str]]:
-        """Return who is in the first picture, and the digests of the pictures that show them."""
+    def person(self, pictures: Sequence[Picture]) -> tuple[Identity, list[str]]:
+        """Return who is in the first picture, and the digests of the pictures that show them.
+
+        They have no consent. Raises as a call does.
+        """
         digests = [picture.digest for picture in pictures]
         embeddings = torch.stack(
             [self._embed(*pair) for pair in zip(pictures, digests, strict=True)]
@@ -97,3 +103,12 @@ class Identifier:
         embedding = self.embedder(align(picture.frame, faces[0], self.embedder.contract))[0].cpu()
         self.cache.put(digest, self.networks, embedding)
         return embedding
+
+
+def rounded(identity: Identity) -> bytes:
+    """Return the embedding in steps of 1/64, as int16, little-endian: what consent commits to.
+
+    Steps are coarse, so that one picture gives the same bytes on every run with the same network;
+    another provider's small differences may still move a number that lies between two steps.
+    """
+    return (identity.embedding.float().cpu() * STEPS).round().numpy().astype("<i2").tobytes()

@@ -1,130 +1,114 @@
 """Consent: no face is used without a statement that its use was agreed to.
 
-A statement is recorded once for a set of source pictures and remembered by their content. The
-record's id travels with the identity into reports and into the output's metadata. The ledger is a
-small SQLite file on the user's machine; it holds statements and digests, never pictures.
+A record says who states it, for which pictures, for what, and until when. Its id travels with the
+identity into reports and into the output's metadata. It holds digests of pictures and a salted
+commitment to the face; never a picture, and never an embedding.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
+import hmac
 import secrets
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Literal, TypeAlias
 
-from platformdirs import user_data_path
+from mien.errors import InvalidOption
 
-from mien.errors import ConsentMissing, LedgerUnusable
+Declares: TypeAlias = Literal["self", "other", "licensed", "no-real-person"]
+"""Who states it: the person in the picture; somebody whom that person told that they agree; who has
+a licence for the picture that allows it; or that the picture shows no real person."""
 
-SCHEMA = 1
-TABLES = """
-CREATE TABLE consent (id TEXT PRIMARY KEY, statement TEXT NOT NULL, granted TEXT NOT NULL);
-CREATE TABLE picture (
-    digest TEXT NOT NULL, consent TEXT NOT NULL REFERENCES consent (id),
-    PRIMARY KEY (digest, consent));
-"""
+UNSTATED = "unstated"
+"""What a record declares that holds a statement in words alone, as that of 'mien swap' does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """One recorded statement."""
+    """One recorded statement. Times are in UTC, to the second."""
 
     id: str
     statement: str
     granted: datetime
-    """When it was recorded, in UTC."""
+    """When it was recorded."""
+
+    declares: str = UNSTATED
+    """One of Declares, or 'unstated'."""
+
+    agreed: bool = False
+    """Whether it was said, apart from the statement, that another person agreed."""
+
+    purpose: str = ""
+    """For what the face may be used; empty if that was left open."""
+
+    expires: datetime | None = None
+    """From when on it no longer holds; None for a record without an end."""
+
+    digests: tuple[str, ...] = ()
+    """sha256 of the pixels of the pictures it covers, sorted."""
+
+    space: str = ""
+    """Name of the network that made the embedding behind ``commitment``."""
+
+    salt: str = ""
+    commitment: str = ""
+    """See ``commit``; empty if the face was not embedded when it was recorded."""
+
+    revoked: datetime | None = None
+    """When it was withdrawn; None for a record that was not."""
+
+    reason: str = ""
+    """Why it was withdrawn; may be empty."""
+
+    def state(self, now: datetime) -> str:
+        """Return 'valid', 'revoked' or 'expired'."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and now >= self.expires else "valid"
+
+    def shows(self, face: bytes) -> bool:
+        """Return whether ``face`` is that of the record, if it has a commitment."""
+        return bool(self.commitment) and hmac.compare_digest(
+            self.commitment, commit(self.salt, face)
+        )
 
 
-class Ledger:
-    """The consent records of this machine's user.
+def commit(salt: str, face: bytes) -> str:
+    """Return the salted commitment to ``face``, a rounded embedding: sha256(salt || face), in hex.
 
-    ``path`` defaults to ``consent.sqlite3`` in the folder named by MIEN_HOME, or else in the
-    user's data folder. The file is made at the first record. Safe for many threads and processes.
+    The face cannot be computed from it, and with another salt it is another number, so those of two
+    ledgers do not show that they are of one person. Whoever has the salt and a face can check it.
     """
+    return hashlib.sha256(bytes.fromhex(salt) + face).hexdigest()
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path or home() / "consent.sqlite3"
 
-    def record(self, statement: str, digests: Sequence[str], *, picture: str) -> Consent:
-        """Record ``statement`` for pictures by their digests, or return the equal record.
+def new_salt() -> str:
+    """Return 32 random bytes in hexadecimal."""
+    return secrets.token_hex(32)
 
-        Raises ConsentMissing for an empty statement, naming ``picture``; LedgerUnusable when it
-        cannot be written.
-        """
-        statement = " ".join(statement.split()).encode(errors="replace").decode()
-        if not statement:
-            raise ConsentMissing(picture)
-        with self._open() as database:
-            database.execute("BEGIN IMMEDIATE")
-            for known in _covering(database, digests):
-                if known.statement == statement:
-                    return known
-            consent = Consent(
-                id=f"c-{secrets.token_hex(8)}",
-                statement=statement,
-                granted=datetime.now(UTC).replace(microsecond=0),
-            )
-            database.execute(
-                "INSERT INTO consent VALUES (?, ?, ?)",
-                (consent.id, consent.statement, consent.granted.isoformat()),
-            )
-            database.executemany(
-                "INSERT INTO picture VALUES (?, ?)", [(d, consent.id) for d in sorted(set(digests))]
-            )
-        return consent
 
-    def find(self, digests: Sequence[str]) -> Consent | None:
-        """Return the newest record that covers all of these pictures, or None."""
-        if not os.path.exists(self.path):  # noqa: PTH110 - this one is False, too, behind a lock
-            return None
-        with self._open() as database:
-            return next(iter(_covering(database, digests)), None)
+def until(expires: datetime | date | str | None) -> datetime | None:
+    """Return the moment, in UTC, from which on a consent no longer holds.
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open the ledger for one transaction, making the file and its tables if need be."""
+    A date is the last day, in UTC, on which it holds; texts are ISO 8601. Raises InvalidOption.
+    """
+    given = expires
+    if isinstance(expires, str):
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # it names people
-            with closing(sqlite3.connect(self.path, timeout=20)) as database, database:
-                if _version(database) == 0:
-                    database.execute("BEGIN IMMEDIATE")
-                    if _version(database) == 0:  # another process may have been first
-                        for command in filter(str.strip, TABLES.split(";")):
-                            database.execute(command)
-                        database.execute(f"PRAGMA user_version = {SCHEMA}")
-                    database.commit()
-                if (found := _version(database)) != SCHEMA:
-                    raise LedgerUnusable(self.path, f"it has schema {found}, not {SCHEMA}")
-                yield database
-        except (sqlite3.Error, OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise LedgerUnusable(self.path, why) from error
-
-
-def home() -> Path:
-    """Return the folder of mien's own files: MIEN_HOME, or the user's data folder."""
-    named = os.environ.get("MIEN_HOME")
-    return Path(named).expanduser() if named else user_data_path("mien", appauthor=False)
-
-
-def _version(database: sqlite3.Connection) -> int:
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _covering(database: sqlite3.Connection, digests: Sequence[str]) -> list[Consent]:
-    wanted = sorted(set(digests))
-    marks = ", ".join("?" * len(wanted))
-    rows = database.execute(
-        "SELECT id, statement, granted FROM consent JOIN picture ON picture.consent = consent.id "
-        f"WHERE digest IN ({marks}) GROUP BY id HAVING count(*) = ? "
-        "ORDER BY granted DESC, consent.rowid DESC",
-        (*wanted, len(wanted)),
-    )
-    return [
-        Consent(i, statement, datetime.fromisoformat(granted)) for i, statement, granted in rows
-    ]
+            expires = datetime.fromisoformat(expires)
+            if "T" not in str(given) and " " not in str(given):
+                expires = expires.date()
+        except ValueError:
+            expires = timedelta()  # type: ignore[assignment]
+    if expires is None:
+        return None
+    try:
+        if isinstance(expires, datetime) and expires.tzinfo is not None:
+            return expires.astimezone(UTC).replace(microsecond=0)
+        if isinstance(expires, date) and not isinstance(expires, datetime):
+            return datetime.combine(expires, time(), UTC) + timedelta(days=1)
+    except OverflowError:
+        pass
+    allowed = "the last day on which it holds, such as 2027-01-31, or a time with its zone"
+    raise InvalidOption("expires", str(given), allowed)
