@@ -450,8 +450,8 @@ def test_feather_takes_the_same_share_of_small_and_large_faces():
         pixels = paste(gray(np.zeros((side, side))), patches, matrix[None])
         row = pixels[side // 2, : side // 2, 0].numpy() / 255
         shares.append(rise(row, 0.1, 0.9) / face)
-    # the mask's own ramp: a tenth of 128 pixels, of which the cubic spends 0.608 on 10 to 90 %
-    own = 0.608 * 0.10 * 128 / 80
+    # the mask's own ramp: its share of 128 pixels, of which the cubic spends 0.608 on 10 to 90 %
+    own = 0.608 * FEATHER * 128 / 80
     assert shares[1] == pytest.approx(own, rel=0.02)
     assert shares[0] == pytest.approx(shares[1], rel=0.1)
 
