@@ -137,12 +137,21 @@ def test_all_records_of_a_picture_are_revoked_at_once(mien_, grant, ledger, peop
     second = grant("dev", "--purpose", "another")[1]["record"]
     other = grant("eva")[1]["record"]
     code, printed, _ = mien_("consent", "revoke", first, "--json")
-    assert (code, json.loads(printed)["still_valid"]) == (0, [second])
+    assert (code, json.loads(printed)["still_there"]) == (0, [second])
     assert mien_("consent", "revoke", "--picture", people["dev"])[:2] == (0, f"{second}: revoked\n")
     assert [record.id for record in ledger.all() if not record.revoked] == [other]
     assert mien_("consent", "revoke", "--picture", people["ben"])[0] == 2
     assert mien_("consent", "revoke", other, "c-0")[0] == 2
     assert ledger.get(other).revoked is None
+
+
+def test_a_clock_that_was_set_back_hinders_no_revoking(mien_, grant, people, monkeypatch):
+    record = grant("dev")[1]["record"]
+    monkeypatch.setattr("mien.safety.ledger._clock", lambda: datetime(2020, 1, 1, tzinfo=UTC))
+    code, _, errors = mien_("consent", "list")
+    assert code == 4
+    assert "clock was set back" in errors
+    assert mien_("consent", "revoke", "--picture", people["dev"])[:2] == (0, f"{record}: revoked\n")
 
 
 def test_a_swap_goes_by_the_record_that_is_named(mien_, grant, people, tmp_path):

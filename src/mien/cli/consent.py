@@ -207,23 +207,27 @@ def revoke(
     if picture:
         from mien.media import read_picture
 
-        digests = {read_picture(path).digest for path in picture}
-        wanted += [r.id for r in ledger.all() if digests & set(r.digests) and not r.revoked]
+        wanted += ledger.ids([read_picture(path).digest for path in picture])
     if not wanted:
         which = ", ".join(map(str, picture or ())) or None
         raise InvalidOption("RECORD", which, "an id, or a --picture for which there is a record")
-    for record in wanted:
-        ledger.get(record)  # all of them or none
+    known = set(ledger.ids())
+    for record in wanted:  # all of them or none
+        if record not in known:
+            raise InvalidOption("RECORD", record, "an id that 'mien consent list' shows")
     done = [ledger.revoke(record, reason=reason) for record in dict.fromkeys(wanted)]
-    still = _still(ledger, done)
+    still = ledger.ids(sorted({digest for record in done for digest in record.digests}))
     if as_json:
-        rows = [_row(record, ledger.now()) for record in done]
-        print(json.dumps({"revoked": rows, "still_valid": still}, indent=2))
+        rows = [_row(record, record.revoked or record.granted) for record in done]
+        print(json.dumps({"revoked": rows, "still_there": still}, indent=2))
         return Exit.SUCCESS
     for one in done:
         print(f"{one.id}: revoked")
     if still:
-        print(f"mien: the same pictures may still be used by {', '.join(still)}.", file=sys.stderr)
+        print(
+            f"mien: there are other records for these pictures: {', '.join(still)}.",
+            file=sys.stderr,
+        )
     return Exit.SUCCESS
 
 
@@ -271,16 +275,6 @@ def _asked(pictures: list[Path]) -> bool:
             return True
     with _ledger().audit.refusals():
         raise ConsentUnconfirmed(names)
-
-
-def _still(ledger: Ledger, done: list[Consent]) -> list[str]:
-    """Return the ids of valid records that share a picture with those that were revoked."""
-    digests, now = {digest for record in done for digest in record.digests}, ledger.now()
-    return [
-        each.id
-        for each in ledger.all()
-        if digests & set(each.digests) and each.state(now) == "valid"
-    ]
 
 
 def _row(record: Consent, now: datetime) -> dict[str, Any]:

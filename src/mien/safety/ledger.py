@@ -218,6 +218,25 @@ class Ledger:
             rows = database.execute("SELECT id FROM consent ORDER BY rowid").fetchall()
             return [self._get(database, state, row[0], now) for row in rows]
 
+    def ids(self, digests: Sequence[str] | None = None) -> list[str]:
+        """Return the ids of all records, or of those not revoked for any of these pictures.
+
+        Neither signatures nor the clock are looked at: it is for what is to be revoked.
+        """
+        if not self._there():
+            return []
+        with self._open() as database:
+            if digests is None:
+                rows = database.execute("SELECT id FROM consent ORDER BY rowid")
+            else:
+                rows = database.execute(
+                    "SELECT id FROM consent WHERE id IN (SELECT consent FROM picture WHERE digest "
+                    f"IN ({', '.join('?' * len(digests))})) AND id NOT IN "
+                    "(SELECT consent FROM revocation) ORDER BY rowid",
+                    list(digests),
+                )
+            return [row[0] for row in rows.fetchall()]
+
     def now(self) -> datetime:
         """Return the time, in UTC, by which records expire: the clock's, or the latest seen."""
         if not self._there():
