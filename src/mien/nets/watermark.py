@@ -1,0 +1,239 @@
+"""The watermark networks: one hides bits in a picture's brightness, the other reads them.
+
+After HiDDeN (Zhu et al. 2018), with the residual laid on pictures of any size as VideoSeal and
+TrustMark do it (Fernandez et al. 2024, Bui et al. 2023). The encoder works on a picture shrunk to
+S x S, folded into channels, with separable convolutions (Howard et al. 2017): it runs beside every
+frame. How far it may change a pixel is no matter of learning: a map of what is just noticeable
+bounds the residual, and so does a floor of PSNR. What is learned is what to do within the bounds.
+
+Only brightness is changed: colour is kept at half the side, or less well, by every codec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+LUMA = (0.299, 0.587, 0.114)
+"""Brightness of red, green and blue (ITU-R BT.601)."""
+
+FLAT, SLOPE, BOUND = 1.2, 0.25, 7.0
+"""Codes of 255 that a pixel may change on flat parts; how many more for each code of deviation
+about it; and at most."""
+
+BRIGHTNESS = 0.5
+"""How much more may be changed in black and white than in grey (Chou & Li 1995, simplified)."""
+
+WINDOW = 5
+"""Pixels of S across which deviation is measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkShape:
+    """The size of both networks."""
+
+    size: int = 256
+    """Side S of pictures for them; a multiple of 32."""
+
+    bits: int = 127
+    fold: int = 8
+    """Pixels by pixels that the encoder folds into channels; divides S."""
+
+    width: int = 96
+    """Channels of the encoder."""
+
+    depth: int = 5
+    """Its residual blocks."""
+
+    placed: int = 8
+    """Channels of bits that have places, on a grid of 8 x 8."""
+
+    widths: tuple[int, int, int, int, int] = (32, 64, 128, 192, 256)
+    """Channels of the decoder at a half of the side down to a thirty-second."""
+
+    gain: float = 1.0
+    """By how much the bounds of what is noticeable are multiplied."""
+
+    floor: float = 42.5
+    """PSNR in dB that a marked picture has at least."""
+
+    def __post_init__(self) -> None:
+        if self.size % 32 or self.size % self.fold:
+            raise ValueError(f"size must be a multiple of 32 and of fold, not {self.size}")
+
+
+WATERMARK_256 = WatermarkShape()
+"""The default networks."""
+
+
+class _Mean(nn.Module):
+    """The mean of each pixel's WINDOW x WINDOW neighbours, as far as they lie in the picture."""
+
+    box: Tensor
+    share: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        box = torch.full((1, 1, WINDOW, WINDOW), 1 / WINDOW**2)
+        share = functional.conv2d(torch.ones(1, 1, size, size), box, padding=WINDOW // 2)
+        self.register_buffer("box", box, persistent=False)
+        self.register_buffer("share", 1 / share, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.conv2d(x, self.box, padding=WINDOW // 2) * self.share
+
+
+class Noticeable(nn.Module):
+    """Says how far pixels may change unseen, in codes of 255.
+
+    Takes brightness, float (N, 1, S, S) in [-1, 1]; returns float (N, 1, S, S) from FLAT to BOUND.
+    Texture hides much; an edge next to a flat part hides little, so the least deviation of a
+    neighbourhood counts: the just-noticeable differences of Chou & Li (1995), simplified.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.mean = _Mean(size)
+
+    def forward(self, y: Tensor) -> Tensor:
+        """Return the bounds."""
+        mean = self.mean(y)
+        # means go first: fast convolutions are too coarse for a difference of two squares
+        apart = y - mean
+        deviation = (self.mean(apart * apart) + 1e-8).pow(0.5)
+        least = functional.max_pool2d(deviation * -1.0, 2 * WINDOW - 1, 1, WINDOW - 1) * -1.0
+        masked = FLAT + (SLOPE * 127.5) * least
+        return (masked * (1 + BRIGHTNESS * mean * mean)).clamp(0.0, BOUND)
+
+
+def brightness(pictures: Tensor) -> Tensor:
+    """Return the brightness (N, 1, H, W) of RGB pictures (N, 3, H, W), in their range."""
+    red, green, blue = LUMA
+    return pictures[:, :1] * red + pictures[:, 1:2] * green + pictures[:, 2:] * blue
+
+
+class Encoder(nn.Module):
+    """Says how to change a picture so that it carries bits.
+
+    Takes pictures, float (N, 3, S, S) in [-1, 1], RGB, and bits, float (N, B) of -1 and 1. Returns
+    the residual (N, 1, S, S) in codes of 255, to be enlarged to the picture's own size and added
+    to all three channels. Whatever the weights, it keeps to the bounds of ``Noticeable`` times
+    ``gain`` and to ``floor`` dB.
+    """
+
+    def __init__(self, shape: WatermarkShape = WATERMARK_256) -> None:
+        super().__init__()
+        self.shape = shape
+        width = shape.width
+        self.noticeable = Noticeable(shape.size)
+        self.stem = nn.Conv2d(shape.fold**2, width, 1)
+        self.everywhere = nn.Linear(shape.bits, width)
+        self.placed = nn.Linear(shape.bits, shape.placed * 64)
+        self.join = nn.Conv2d(width + shape.placed, width, 1)
+        self.blocks = nn.Sequential(*(_Separable(width) for _ in range(shape.depth)))
+        self.out = nn.Conv2d(width, shape.fold**2, 3, padding=1)
+
+    def forward(
+        self, pictures: Tensor, bits: Tensor, gain: Tensor | None = None, most: Tensor | None = None
+    ) -> Tensor:
+        """Return the residual (N, 1, S, S).
+
+        ``gain`` and ``most``, tensors of one number, stand for the shape's gain and for the
+        greatest root mean square, in codes, that its floor comes to: training changes them.
+        """
+        shape = self.shape
+        with torch.autocast(pictures.device.type, enabled=False):
+            y = brightness(pictures.float())
+            bound = self.noticeable(y)
+        grid = shape.size // shape.fold
+        x = self.stem(functional.pixel_unshuffle(y, shape.fold))
+        placed = self.placed(bits).view(-1, shape.placed, 8, 8)
+        placed = functional.interpolate(placed, (grid, grid), mode="bilinear", align_corners=False)
+        x = self.join(torch.cat([x + self.everywhere(bits)[:, :, None, None], placed], dim=1))
+        x = torch.tanh(functional.pixel_shuffle(self.out(self.blocks(x)), shape.fold).float())
+        residual = x * bound * (shape.gain if gain is None else gain)
+        square = (residual * residual).mean(dim=(2, 3), keepdim=True) + 1e-6
+        if most is None:
+            return residual * (square.pow(-0.5) * root_mean_square(shape.floor)).clamp(0.0, 1.0)
+        return residual * (square.pow(-0.5) * most).clamp(0.0, 1.0)
+
+
+def root_mean_square(floor: float) -> float:
+    """Return the root mean square in codes of 255 that a PSNR of ``floor`` dB comes to."""
+    return float(255 * 10 ** (-floor / 20))
+
+
+class Decoder(nn.Module):
+    """Reads bits from pictures.
+
+    Takes pictures, float (N, 3, S, S) in [-1, 1], RGB: whole ones, resized to S x S. Returns logits
+    (N, B + 1): of the bits, and last of whether there is a mark at all.
+    """
+
+    def __init__(self, shape: WatermarkShape = WATERMARK_256) -> None:
+        super().__init__()
+        self.shape = shape
+        widths = shape.widths
+        self.stem = _Conv(8, widths[0])
+        stages: list[nn.Module] = [_Residual(widths[0])]
+        for before, width, count in zip(widths, widths[1:], (2, 2, 2, 1), strict=False):
+            stages.append(_Conv(before, width, stride=2))
+            stages.extend(_Residual(width) for _ in range(count))
+        self.stages = nn.Sequential(*stages)
+        self.narrow = nn.Conv2d(widths[-1], 16, 1)
+        self.whole = nn.Linear(widths[-1], shape.bits + 1)
+        # bits may be read anywhere, from what all places agree on, or each at its place
+        self.places = nn.Linear(16 * (shape.size // 32) ** 2, shape.bits + 1, bias=False)
+        self.mean = _Mean(shape.size)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return the logits (N, B + 1)."""
+        with torch.autocast(pictures.device.type, enabled=False):
+            y = brightness(pictures.float())
+            # marks are a hundredth of the picture: what is left of it without its blur, and louder
+            fine = (y - self.mean(y)) * 10.0
+        x = functional.pixel_unshuffle(torch.cat([y, fine.clamp(-2.0, 2.0)], dim=1), 2)
+        x = self.stages(self.stem(x))
+        mean = x.mean(dim=(2, 3))
+        return self.whole(mean) + self.places(self.narrow(x).flatten(1))
+
+
+class _Separable(nn.Module):
+    """Adds what a depthwise and two pointwise convolutions say (5 x 5 and 1 x 1)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.depth = nn.Conv2d(channels, channels, 5, padding=2, groups=channels)
+        self.first = nn.Conv2d(channels, channels, 1)
+        self.second = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        added: Tensor = self.second(functional.relu(self.first(self.depth(x))))
+        return x + added
+
+
+class _Conv(nn.Module):
+    """A convolution, batch normalisation (which an export takes into it) and a rectifier."""
+
+    def __init__(self, channels: int, to: int, *, stride: int = 1, rectify: bool = True) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, to, 3, stride=stride, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(to)
+        self.rectify = rectify
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.conv(x))
+        return functional.relu(x) if self.rectify else x
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = _Conv(channels, channels)
+        self.second = _Conv(channels, channels, rectify=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(x + self.second(self.first(x)))
