@@ -6,6 +6,10 @@ S x S, folded into channels, with separable convolutions (Howard et al. 2017): i
 frame. How far it may change a pixel is no matter of learning: a map of what is just noticeable
 bounds the residual, and so does a floor of PSNR. What is learned is what to do within the bounds.
 
+Both begin with patterns, one for each bit, which are added up and correlated with: from nothing but
+chance, bits are learnt late or never. What a picture needs, and what is left of a mark that was
+cropped, turned or coded, is learned on top of that.
+
 Only brightness is changed: colour is kept at half the side, or less well, by every codec.
 """
 
@@ -51,6 +55,9 @@ class WatermarkShape:
     placed: int = 8
     """Channels of bits that have places, on a grid of 8 x 8."""
 
+    cell: int = 4
+    """Pixels by pixels of a cell of the patterns that bits are first written with; divides S."""
+
     widths: tuple[int, int, int, int, int] = (32, 64, 128, 192, 256)
     """Channels of the decoder at a half of the side down to a thirty-second."""
 
@@ -83,7 +90,8 @@ class _Mean(nn.Module):
         self.register_buffer("share", 1 / share, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.conv2d(x, self.box, padding=WINDOW // 2) * self.share
+        mean: Tensor = functional.conv2d(x, self.box, padding=WINDOW // 2) * self.share
+        return mean
 
 
 class Noticeable(nn.Module):
@@ -106,7 +114,8 @@ class Noticeable(nn.Module):
         deviation = (self.mean(apart * apart) + 1e-8).pow(0.5)
         least = functional.max_pool2d(deviation * -1.0, 2 * WINDOW - 1, 1, WINDOW - 1) * -1.0
         masked = FLAT + (SLOPE * 127.5) * least
-        return (masked * (1 + BRIGHTNESS * mean * mean)).clamp(0.0, BOUND)
+        bounds: Tensor = (masked * (1 + BRIGHTNESS * mean * mean)).clamp(0.0, BOUND)
+        return bounds
 
 
 def brightness(pictures: Tensor) -> Tensor:
@@ -135,6 +144,9 @@ class Encoder(nn.Module):
         self.join = nn.Conv2d(width + shape.placed, width, 1)
         self.blocks = nn.Sequential(*(_Separable(width) for _ in range(shape.depth)))
         self.out = nn.Conv2d(width, shape.fold**2, 3, padding=1)
+        self.cells = shape.size // shape.cell
+        self.pattern = nn.Linear(shape.bits, self.cells**2, bias=False)
+        nn.init.normal_(self.pattern.weight, std=0.5 * shape.bits**-0.5)
 
     def forward(
         self, pictures: Tensor, bits: Tensor, gain: Tensor | None = None, most: Tensor | None = None
@@ -153,12 +165,19 @@ class Encoder(nn.Module):
         placed = self.placed(bits).view(-1, shape.placed, 8, 8)
         placed = functional.interpolate(placed, (grid, grid), mode="bilinear", align_corners=False)
         x = self.join(torch.cat([x + self.everywhere(bits)[:, :, None, None], placed], dim=1))
-        x = torch.tanh(functional.pixel_shuffle(self.out(self.blocks(x)), shape.fold).float())
-        residual = x * bound * (shape.gain if gain is None else gain)
+        x = functional.pixel_shuffle(self.out(self.blocks(x)), shape.fold)
+        # spread spectrum (Cox et al. 1997) to begin with: each bit has a pattern, which is added
+        pattern = self.pattern(bits).view(-1, 1, self.cells, self.cells)
+        pattern = functional.interpolate(
+            pattern, (shape.size, shape.size), mode="bilinear", align_corners=False
+        )
+        residual = (
+            torch.tanh((x + pattern).float()) * bound * (shape.gain if gain is None else gain)
+        )
         square = (residual * residual).mean(dim=(2, 3), keepdim=True) + 1e-6
-        if most is None:
-            return residual * (square.pow(-0.5) * root_mean_square(shape.floor)).clamp(0.0, 1.0)
-        return residual * (square.pow(-0.5) * most).clamp(0.0, 1.0)
+        limit = root_mean_square(shape.floor) if most is None else most
+        within: Tensor = residual * (square.pow(-0.5) * limit).clamp(0.0, 1.0)
+        return within
 
 
 def root_mean_square(floor: float) -> float:
@@ -188,17 +207,31 @@ class Decoder(nn.Module):
         # bits may be read anywhere, from what all places agree on, or each at its place
         self.places = nn.Linear(16 * (shape.size // 32) ** 2, shape.bits + 1, bias=False)
         self.mean = _Mean(shape.size)
+        cells = shape.size // shape.cell
+        self.patterns = nn.Linear(cells**2, shape.bits + 1, bias=False)
+        box = torch.full((1, 1, shape.cell, shape.cell), 1 / shape.cell**2)
+        self.register_buffer("box", box, persistent=False)
+
+    box: Tensor
+
+    def match(self, encoder: Encoder) -> None:
+        """Begin with the patterns of an encoder: correlation with them tells its bits."""
+        with torch.no_grad():
+            self.patterns.weight.zero_()
+            self.patterns.weight[:-1] = encoder.pattern.weight.T
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Return the logits (N, B + 1)."""
         with torch.autocast(pictures.device.type, enabled=False):
             y = brightness(pictures.float())
             # marks are a hundredth of the picture: what is left of it without its blur, and louder
-            fine = (y - self.mean(y)) * 10.0
-        x = functional.pixel_unshuffle(torch.cat([y, fine.clamp(-2.0, 2.0)], dim=1), 2)
+            fine = ((y - self.mean(y)) * 10.0).clamp(-2.0, 2.0)
+            cells = functional.conv2d(fine, self.box, stride=self.shape.cell)
+        x = functional.pixel_unshuffle(torch.cat([y, fine], dim=1), 2)
         x = self.stages(self.stem(x))
         mean = x.mean(dim=(2, 3))
-        return self.whole(mean) + self.places(self.narrow(x).flatten(1))
+        matched: Tensor = self.patterns(cells.flatten(1))
+        return matched + self.whole(mean) + self.places(self.narrow(x).flatten(1))
 
 
 class _Separable(nn.Module):
