@@ -24,7 +24,7 @@ from torch.nn import functional
 LUMA = (0.299, 0.587, 0.114)
 """Brightness of red, green and blue (ITU-R BT.601)."""
 
-FLAT, SLOPE, BOUND = 1.2, 0.25, 7.0
+FLAT, SLOPE, BOUND = 0.8, 0.4, 8.0
 """Codes of 255 that a pixel may change on flat parts; how many more for each code of deviation
 about it; and at most."""
 
@@ -33,6 +33,22 @@ BRIGHTNESS = 0.5
 
 WINDOW = 5
 """Pixels of S across which deviation is measured."""
+
+WIDE = 9
+"""Pixels of S across which means are taken from what is correlated with patterns."""
+
+LEAST = 2.0
+"""Codes that a picture deviates at least, where it is made even."""
+
+SPREAD = 0.6
+"""Root mean square of the patterns' sum to begin with, which a tanh bounds."""
+
+CANCELLED = 3.0
+"""How much of what a picture itself says of the bits is taken away to begin with: more than once,
+since a pattern arrives weaker than it is written."""
+
+PILOT = 0.25
+"""Root mean square to begin with of the pattern that says nothing but that there is a mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +77,7 @@ class WatermarkShape:
     widths: tuple[int, int, int, int, int] = (32, 64, 128, 192, 256)
     """Channels of the decoder at a half of the side down to a thirty-second."""
 
-    gain: float = 1.0
+    gain: float = 2.0
     """By how much the bounds of what is noticeable are multiplied."""
 
     floor: float = 42.5
@@ -77,20 +93,21 @@ WATERMARK_256 = WatermarkShape()
 
 
 class _Mean(nn.Module):
-    """The mean of each pixel's WINDOW x WINDOW neighbours, as far as they lie in the picture."""
+    """The mean of each pixel's neighbours in a square, as far as they lie in the picture."""
 
     box: Tensor
     share: Tensor
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, window: int) -> None:
         super().__init__()
-        box = torch.full((1, 1, WINDOW, WINDOW), 1 / WINDOW**2)
-        share = functional.conv2d(torch.ones(1, 1, size, size), box, padding=WINDOW // 2)
+        self.around = window // 2
+        box = torch.full((1, 1, window, window), 1 / window**2)
+        share = functional.conv2d(torch.ones(1, 1, size, size), box, padding=self.around)
         self.register_buffer("box", box, persistent=False)
         self.register_buffer("share", 1 / share, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        mean: Tensor = functional.conv2d(x, self.box, padding=WINDOW // 2) * self.share
+        mean: Tensor = functional.conv2d(x, self.box, padding=self.around) * self.share
         return mean
 
 
@@ -104,7 +121,7 @@ class Noticeable(nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.mean = _Mean(size)
+        self.mean = _Mean(size, WINDOW)
 
     def forward(self, y: Tensor) -> Tensor:
         """Return the bounds."""
@@ -122,6 +139,31 @@ def brightness(pictures: Tensor) -> Tensor:
     """Return the brightness (N, 1, H, W) of RGB pictures (N, 3, H, W), in their range."""
     red, green, blue = LUMA
     return pictures[:, :1] * red + pictures[:, 1:2] * green + pictures[:, 2:] * blue
+
+
+class _Cells(nn.Module):
+    """What is correlated with patterns: the means of cells of a picture that is made even.
+
+    Takes brightness (N, 1, S, S) in [-1, 1]. Of it the neighbourhood's mean is taken away, and what
+    is left is divided by the neighbourhood's deviation, so that edges and textures, which are a
+    hundred times as strong as marks, speak no louder than flat parts. Returns the divided picture
+    and one over the divisor, (N, 1, S, S) each, and the cells (N, K).
+    """
+
+    box: Tensor
+
+    def __init__(self, shape: WatermarkShape) -> None:
+        super().__init__()
+        self.cell = shape.cell
+        self.mean = _Mean(shape.size, WIDE)
+        box = torch.full((1, 1, shape.cell, shape.cell), 1 / shape.cell**2)
+        self.register_buffer("box", box, persistent=False)
+
+    def forward(self, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        apart = y - self.mean(y)
+        inverse = (self.mean(apart * apart) + (LEAST / 127.5) ** 2).pow(-0.5)
+        even = (apart * inverse).clamp(-3.0, 3.0)
+        return even, inverse, functional.conv2d(even, self.box, stride=self.cell).flatten(1)
 
 
 class Encoder(nn.Module):
@@ -145,8 +187,16 @@ class Encoder(nn.Module):
         self.blocks = nn.Sequential(*(_Separable(width) for _ in range(shape.depth)))
         self.out = nn.Conv2d(width, shape.fold**2, 3, padding=1)
         self.cells = shape.size // shape.cell
-        self.pattern = nn.Linear(shape.bits, self.cells**2, bias=False)
-        nn.init.normal_(self.pattern.weight, std=0.5 * shape.bits**-0.5)
+        self.pattern = nn.Linear(shape.bits, self.cells**2)
+        nn.init.normal_(self.pattern.weight, std=SPREAD * shape.bits**-0.5)
+        nn.init.normal_(self.pattern.bias, std=PILOT)
+        self.seen = _Cells(shape)
+        self.own = nn.Linear(self.cells**2, shape.bits, bias=False)
+        # a pattern's correlation with itself, were it seen as it is written
+        alike = self.cells**2 * SPREAD**2 / shape.bits
+        with torch.no_grad():
+            weight = self.pattern.weight.T * (CANCELLED / alike)
+            self.own.weight.copy_(weight)
 
     def forward(
         self, pictures: Tensor, bits: Tensor, gain: Tensor | None = None, most: Tensor | None = None
@@ -157,25 +207,31 @@ class Encoder(nn.Module):
         greatest root mean square, in codes, that its floor comes to: training changes them.
         """
         shape = self.shape
+        limit = root_mean_square(shape.floor) if most is None else most
+        loud = shape.gain if gain is None else gain
         with torch.autocast(pictures.device.type, enabled=False):
             y = brightness(pictures.float())
             bound = self.noticeable(y)
+            # how loud patterns will be: as the bounds are, or as the floor lets them
+            square = (bound * bound).mean(dim=(1, 2, 3)) * SPREAD**2
+            strength = (loud - functional.relu(loud - square.pow(-0.5) * limit)).unsqueeze(1)
+            _, inverse, cells = self.seen(y)
+            strength = strength * (bound * inverse).mean(dim=(2, 3)) / 127.5
+            own = (self.own(cells) / strength).clamp(-2.0, 2.0)
         grid = shape.size // shape.fold
         x = self.stem(functional.pixel_unshuffle(y, shape.fold))
         placed = self.placed(bits).view(-1, shape.placed, 8, 8)
         placed = functional.interpolate(placed, (grid, grid), mode="bilinear", align_corners=False)
         x = self.join(torch.cat([x + self.everywhere(bits)[:, :, None, None], placed], dim=1))
         x = functional.pixel_shuffle(self.out(self.blocks(x)), shape.fold)
-        # spread spectrum (Cox et al. 1997) to begin with: each bit has a pattern, which is added
-        pattern = self.pattern(bits).view(-1, 1, self.cells, self.cells)
+        # spread spectrum to begin with (Cox et al. 1997): each bit has a pattern, which is added;
+        # and what the picture itself says of the bit is taken away (Malvar & Florencio 2003)
+        pattern = self.pattern(bits - own).view(-1, 1, self.cells, self.cells)
         pattern = functional.interpolate(
             pattern, (shape.size, shape.size), mode="bilinear", align_corners=False
         )
-        residual = (
-            torch.tanh((x + pattern).float()) * bound * (shape.gain if gain is None else gain)
-        )
+        residual = torch.tanh((x + pattern).float()) * bound * loud
         square = (residual * residual).mean(dim=(2, 3), keepdim=True) + 1e-6
-        limit = root_mean_square(shape.floor) if most is None else most
         within: Tensor = residual * (square.pow(-0.5) * limit).clamp(0.0, 1.0)
         return within
 
@@ -206,32 +262,26 @@ class Decoder(nn.Module):
         self.whole = nn.Linear(widths[-1], shape.bits + 1)
         # bits may be read anywhere, from what all places agree on, or each at its place
         self.places = nn.Linear(16 * (shape.size // 32) ** 2, shape.bits + 1, bias=False)
-        self.mean = _Mean(shape.size)
-        cells = shape.size // shape.cell
-        self.patterns = nn.Linear(cells**2, shape.bits + 1, bias=False)
-        box = torch.full((1, 1, shape.cell, shape.cell), 1 / shape.cell**2)
-        self.register_buffer("box", box, persistent=False)
-
-    box: Tensor
+        self.seen = _Cells(shape)
+        self.patterns = nn.Linear((shape.size // shape.cell) ** 2, shape.bits + 1, bias=False)
 
     def match(self, encoder: Encoder) -> None:
-        """Begin with the patterns of an encoder: correlation with them tells its bits."""
+        """Begin with an encoder's patterns: correlation with them tells its bits, and a mark."""
         with torch.no_grad():
-            self.patterns.weight.zero_()
             self.patterns.weight[:-1] = encoder.pattern.weight.T
+            self.patterns.weight[-1] = encoder.pattern.bias / (PILOT * encoder.cells)
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Return the logits (N, B + 1)."""
         with torch.autocast(pictures.device.type, enabled=False):
             y = brightness(pictures.float())
-            # marks are a hundredth of the picture: what is left of it without its blur, and louder
-            fine = ((y - self.mean(y)) * 10.0).clamp(-2.0, 2.0)
-            cells = functional.conv2d(fine, self.box, stride=self.shape.cell)
-        x = functional.pixel_unshuffle(torch.cat([y, fine], dim=1), 2)
+            even, _, cells = self.seen(y)
+        x = functional.pixel_unshuffle(torch.cat([y, even], dim=1), 2)
         x = self.stages(self.stem(x))
         mean = x.mean(dim=(2, 3))
-        matched: Tensor = self.patterns(cells.flatten(1))
-        return matched + self.whole(mean) + self.places(self.narrow(x).flatten(1))
+        matched: Tensor = self.patterns(cells)
+        logits: Tensor = matched + self.whole(mean) + self.places(self.narrow(x).flatten(1))
+        return logits
 
 
 class _Separable(nn.Module):

@@ -2,10 +2,10 @@
 
 As is common (Al-Haj 2007): the low band of a Haar wavelet of brightness is cut into blocks of
 8 x 8, of whose cosine transform low coefficients are quantised so that they say a bit (quantisation
-index modulation, Chen & Wornell 2001). Each bit is said by many blocks, which vote. To be as hard to beat
-as it can be it works, like the networks, on pictures resized to one size, so that mere resizing
-does not lose the places of the blocks; and with the same code and the same PSNR. For comparison
-only: nothing else uses it.
+index modulation, Chen & Wornell 2001). Each bit is said by many blocks, which vote. To be as hard
+to beat as it can be it works, like the networks, on pictures resized to one size, so that mere
+resizing does not lose the places of the blocks; and with the same code and the same PSNR. For
+comparison only: nothing else uses it.
 """
 
 from __future__ import annotations

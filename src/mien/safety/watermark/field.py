@@ -101,6 +101,9 @@ def errors(found: list[int]) -> list[int] | None:
     size, gap, last = 0, 1, 1
     for step, value in enumerate(found):
         discrepancy = value
+        if step % 2:  # of binary codes every other one is nothing
+            gap += 1
+            continue
         for i in range(1, min(size, len(locator) - 1) + 1):
             discrepancy ^= _times(locator[i], found[step - i])
         if not discrepancy:

@@ -15,6 +15,9 @@ from torch.nn import functional
 
 from mien.safety.watermark import code
 
+BAND = 64
+"""Rows that are changed at a time on a CPU."""
+
 Encode = Callable[[Tensor, Tensor], Tensor]
 Decode = Callable[[Tensor], Tensor]
 
@@ -30,17 +33,33 @@ def shrunk(pixels: Tensor, size: int) -> Tensor:
     return small.float().div_(127.5).sub_(1)
 
 
+def enlarged(residual: Tensor, height: int, width: int) -> Tensor:
+    """Return a residual (1, 1, S, S) in codes as changes of all samples, int16 (H, W, 3)."""
+    planes = functional.interpolate(residual, (height, width), mode="bilinear", align_corners=False)
+    change = planes[0, 0].round_().to(torch.int16)
+    # spelt out: to add one plane to three interleaved ones takes ten times as long on a CPU
+    return torch.stack([change, change, change], dim=2)
+
+
+def added(pixels: Tensor, change: Tensor) -> Tensor:
+    """Return a picture, uint8 (H, W, 3), with changes, int16 (H, W, 3), added to it."""
+    result = torch.empty_like(pixels)
+    # on a CPU a band at a time: what is worked on stays in the cache
+    for old, by, new in zip(*(x.split(_band(x)) for x in (pixels, change, result)), strict=True):
+        new.copy_(old.to(torch.int16).add_(by).clamp_(0, 255))
+    return result
+
+
+def _band(x: Tensor) -> int:
+    return max(1, len(x)) if x.is_cuda else BAND
+
+
 def laid(pixels: Tensor, residual: Tensor) -> Tensor:
     """Return a picture, uint8 (H, W, 3), with a residual (1, 1, S, S) in codes added to it.
 
     The residual is enlarged to the picture, whatever its shape, and rounded once.
     """
-    height, width = pixels.shape[:2]
-    enlarged = functional.interpolate(
-        residual, (height, width), mode="bilinear", align_corners=False
-    )
-    change = enlarged[0, 0].round_().to(torch.int16)[:, :, None]
-    return (pixels.to(torch.int16) + change).clamp_(0, 255).to(torch.uint8)
+    return added(pixels, enlarged(residual, *pixels.shape[:2]))
 
 
 class Marker:
@@ -54,19 +73,18 @@ class Marker:
         """
         bits = torch.from_numpy(code.write(identifier)).float()[None] * 2 - 1
         self._encode, self._bits, self._size, self._every = encode, bits, size, every
-        self._residual: Tensor | None = None
-        self._shape: tuple[int, ...] = ()
+        self._change: Tensor | None = None
         self._used = 0
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Return a frame, uint8 (H, W, 3), with the mark."""
-        shape = tuple(pixels.shape)
-        if self._residual is None or self._used >= self._every or shape != self._shape:
-            bits = self._bits.to(pixels.device)
-            self._residual = self._encode(shrunk(pixels, self._size), bits)
-            self._shape, self._used = shape, 0
+        change = self._change
+        if change is None or self._used >= self._every or change.shape != pixels.shape:
+            residual = self._encode(shrunk(pixels, self._size), self._bits.to(pixels.device))
+            change = self._change = enlarged(residual, *pixels.shape[:2])
+            self._used = 0
         self._used += 1
-        return laid(pixels, self._residual)
+        return added(pixels, change)
 
 
 def voted(logits: Iterable[Tensor]) -> Tensor:

@@ -22,7 +22,7 @@ class Recipe:
     floor: float = 42.5
     """PSNR in dB at the end; PSNR never is below it."""
 
-    gain: float = 1.0
+    gain: float = 2.0
     side: int = 384
     """Side of the pictures that are marked and damaged; a multiple of 32."""
 
@@ -46,13 +46,13 @@ class Recipe:
     loud_floor: float = 30.0
     """PSNR in dB at the beginning, when bits are to be learnt first."""
 
-    loud_gain: float = 5.0
+    loud_gain: float = 6.0
     """By how much bounds are multiplied at the beginning."""
 
     easy: float = 0.93
     """Share of right bits at which the task becomes harder."""
 
-    pace: int = 1500
+    pace: int = 1000
     """Steps that each half of the task, damage and quiet, takes at least to become hardest."""
 
     forced: tuple[float, float] = (0.15, 0.7)
@@ -61,8 +61,8 @@ class Recipe:
     picture: float = 0.05
     """Weight of the picture's loss once marks are quiet."""
 
-    coarse: float = 4.0
-    """How much more than single pixels the means of 4 x 4 of them count in it."""
+    coarse: float = 1.0
+    """How much the means of 4 x 4 pixels count in it beside single pixels."""
 
     presence: float = 0.2
     """Weight of the loss of whether there is a mark."""
