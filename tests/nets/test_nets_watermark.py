@@ -71,7 +71,7 @@ def test_marks_are_read_before_anything_is_learnt():
     with torch.no_grad():
         marked = pictures + encoder(pictures, bits) / 127.5
         said, bare = decoder(marked), decoder(pictures)
-    assert ((said[:, :-1] > 0) == (bits > 0)).float().mean() > 0.97
+    assert ((said[:, :-1] > 0) == (bits > 0)).float().mean() > 0.95
     assert (said[:, -1] > bare[:, -1]).all()
 
 
@@ -81,7 +81,7 @@ def test_texture_may_change_more_than_flat_parts_and_than_edges_next_to_them():
     y[..., 44:] = 0.8
     bound = Noticeable(64)(y)[0, 0]
     assert bound[:, 6:18].mean() > 4 * FLAT
-    assert bound[:, 30:40].max() < FLAT * 1.01
+    assert bound[:, 30:40].max() < FLAT * 1.05
     assert bound[:, 43].max() < 2 * FLAT
     assert bound.max() <= BOUND
     assert torch.isfinite(Noticeable(64)(torch.ones(1, 1, 64, 64))).all()

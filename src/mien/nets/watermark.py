@@ -24,7 +24,7 @@ from torch.nn import functional
 LUMA = (0.299, 0.587, 0.114)
 """Brightness of red, green and blue (ITU-R BT.601)."""
 
-FLAT, SLOPE, BOUND = 0.8, 0.4, 8.0
+FLAT, SLOPE, BOUND = 0.65, 0.4, 8.0
 """Codes of 255 that a pixel may change on flat parts; how many more for each code of deviation
 about it; and at most."""
 
