@@ -47,6 +47,9 @@ CANCELLED = 3.0
 """How much of what a picture itself says of the bits is taken away to begin with: more than once,
 since a pattern arrives weaker than it is written."""
 
+MARGIN = 1.5
+"""How clearly each bit is to be read, in what a pattern of weight 1 says of itself."""
+
 PILOT = 0.25
 """Root mean square to begin with of the pattern that says nothing but that there is a mark."""
 
@@ -76,6 +79,9 @@ class WatermarkShape:
 
     widths: tuple[int, int, int, int, int] = (32, 64, 128, 192, 256)
     """Channels of the decoder at a half of the side down to a thirty-second."""
+
+    rounds: int = 1
+    """How often the encoder reads its own mark and writes louder what would not be read."""
 
     gain: float = 2.0
     """By how much the bounds of what is noticeable are multiplied."""
@@ -226,11 +232,23 @@ class Encoder(nn.Module):
         x = functional.pixel_shuffle(self.out(self.blocks(x)), shape.fold)
         # spread spectrum to begin with (Cox et al. 1997): each bit has a pattern, which is added;
         # and what the picture itself says of the bit is taken away (Malvar & Florencio 2003)
-        pattern = self.pattern(bits - own).view(-1, 1, self.cells, self.cells)
+        weights = bits - own
+        residual = self._bounded(x, weights, bound * loud, limit)
+        for _ in range(shape.rounds):
+            # bounds have bent the patterns: bits that would not be read well are written louder
+            with torch.autocast(pictures.device.type, enabled=False):
+                said = self.own(self.seen(y + residual / 127.5)[2]) / strength
+            weights = weights + bits * functional.relu(MARGIN - bits * said)
+            residual = self._bounded(x, weights.clamp(-6.0, 6.0), bound * loud, limit)
+        return residual
+
+    def _bounded(self, x: Tensor, weights: Tensor, bound: Tensor, limit: Tensor | float) -> Tensor:
+        """Return the residual of what was learnt and of patterns with weights (N, B)."""
+        pattern = self.pattern(weights).view(-1, 1, self.cells, self.cells)
         pattern = functional.interpolate(
-            pattern, (shape.size, shape.size), mode="bilinear", align_corners=False
+            pattern, (self.shape.size, self.shape.size), mode="bilinear", align_corners=False
         )
-        residual = torch.tanh((x + pattern).float()) * bound * loud
+        residual = torch.tanh((x + pattern).float()) * bound
         square = (residual * residual).mean(dim=(2, 3), keepdim=True) + 1e-6
         within: Tensor = residual * (square.pow(-0.5) * limit).clamp(0.0, 1.0)
         return within
