@@ -22,7 +22,7 @@ def test_the_code_is_the_one_it_says():
 @pytest.mark.parametrize("wrong", range(field.CORRECTED + 1))
 def test_any_errors_up_to_the_bound_are_corrected(wrong):
     dice = random.Random(wrong)
-    for _ in range(40):
+    for _ in range(20):
         message = dice.getrandbits(64)
         word = field.encode(message)
         assert field.carried(word) == message
@@ -41,7 +41,7 @@ def test_every_single_and_every_pair_of_neighbours_is_found():
 
 def test_more_errors_are_rarely_taken_for_fewer():
     dice, taken = random.Random(0), 0
-    for _ in range(300):
+    for _ in range(200):
         places = dice.sample(range(field.LENGTH), 16)
         taken += field.errors(field.shifted([0] * 20, places)) is not None
     assert taken <= 1  # one in 10! or so
@@ -68,7 +68,7 @@ def test_unsure_bits_help():
 
 def test_chance_and_uniform_answers_are_no_marks():
     rng = np.random.default_rng(2)
-    for _ in range(150):
+    for _ in range(60):
         assert read(rng.normal(size=code.BITS)) is None
     for value in (-1.0, 1.0):
         assert read(np.full(code.BITS, value)) is None
@@ -78,7 +78,7 @@ def test_chance_and_uniform_answers_are_no_marks():
 def test_the_rate_is_the_one_that_trials_show():
     assert false_positive_rate() == pytest.approx(5.9e-9, rel=0.05)
     near = false_positive_rate(flips=0) * 2**16  # of one trial, before the checksum
-    dice, trials = random.Random(3), 4000
+    dice, trials = random.Random(3), 1500
     hits = sum(
         field.errors(field.syndromes(dice.getrandbits(127))) is not None for _ in range(trials)
     )
