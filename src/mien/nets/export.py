@@ -12,18 +12,23 @@ import torch
 from mien.nets.int8 import store_as_int8
 from mien.nets.occlusion import OcclusionNet
 from mien.nets.swapper import Swapper
+from mien.nets.watermark import Decoder, Encoder
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 OPSET = 17
 
+Exported = Swapper | OcclusionNet | Encoder | Decoder
 
-def to_onnx(network: Swapper | OcclusionNet) -> ModelProto:
+
+def to_onnx(network: Exported) -> ModelProto:
     """Return ``network`` as an ONNX model of any batch size.
 
     A swapper's inputs are ``target`` and ``source``, its output is ``output``; an occlusion
-    network's are ``crop`` and ``logit``. The network is taken in float32 and on the CPU.
+    network's are ``crop`` and ``logit``; a watermark encoder's are ``picture``, ``bits`` and
+    ``residual``, a decoder's ``picture`` and ``logits``. The network is taken in float32 and on
+    the CPU.
     """
     import onnx
 
@@ -33,6 +38,11 @@ def to_onnx(network: Swapper | OcclusionNet) -> ModelProto:
     if isinstance(network, Swapper):
         dummy = (*dummy, torch.zeros(2, network.shape.space))
         names, output = ["target", "source"], "output"
+    elif isinstance(network, Encoder):
+        dummy = (*dummy, torch.ones(2, network.shape.bits))
+        names, output = ["picture", "bits"], "residual"
+    elif isinstance(network, Decoder):
+        names, output = ["picture"], "logits"
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         # the newer exporter needs packages of its own and writes the same operators
         warnings.simplefilter("ignore")
@@ -52,7 +62,7 @@ def to_onnx(network: Swapper | OcclusionNet) -> ModelProto:
     return model
 
 
-def export(network: Swapper | OcclusionNet, path: str | Path, *, int8: bool = True) -> int:
+def export(network: Exported, path: str | Path, *, int8: bool = True) -> int:
     """Write ``network`` to ``path`` and return the file's size in bytes."""
     model = to_onnx(network)
     if int8:
