@@ -17,8 +17,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mien.errors import InvalidOption, PictureUnreadable, PictureUnwritable
-from mien.media.atomic import whole_file
+from mien.errors import InvalidOption, MienError, PictureUnreadable, PictureUnwritable
+from mien.media.atomic import Seal, whole_file
 from mien.media.colors import Colors, to_eight_bits
 from mien.media.decode import Decoded, decode, decode_image
 from mien.media.encode import Subsampling, encode
@@ -104,23 +104,26 @@ def write_picture(
     xmp: bytes | None,
     quality: int | None = None,
     subsampling: Subsampling | None = None,
+    seal: Seal | None = None,
 ) -> None:
     """Write ``picture`` in the format of the suffix, with all that goes beside its pixels.
 
     ``xmp`` takes the place of the picture's own packet; it is None only for pictures in which no
     face was changed. A BMP holds no metadata: its packet goes into a file beside it, with .xmp
     after its name. ``quality``, 1 to 100, and ``subsampling`` are for the formats that have them
-    and follow the input when None. The file appears whole or not at all. What the format cannot
+    and follow the input when None. ``seal`` signs the file, which appears whole or not at all. What the format cannot
     hold is converted: 16 bits to 8, CMYK to RGB; alpha that it cannot hold is left out with a
-    warning. Raises PictureUnwritable, InvalidOption.
+    warning. Raises PictureUnwritable, InvalidOption, and what ``seal`` raises.
     """
     check_quality(quality, subsampling)
     check_output(path, picture=picture)
     kind = FORMATS[path.suffix.lower()]
     moments, metadata = _suited(picture, kind, path)
     metadata = replace(metadata, xmp=xmp or b"")
+    beside = path.with_name(f"{path.name}.xmp") if kind is BMP and xmp else None
+    written = False
     try:
-        with whole_file(path) as file:
+        with whole_file(path, seal) as file:
             encode(
                 file,
                 moments,
@@ -131,9 +134,14 @@ def write_picture(
                 subsampling=subsampling,
                 palettes=picture.palettes if kind is GIF else (),
             )
-            if kind is BMP and xmp:
+            if beside is not None and xmp:
                 file.flush()  # a full disk shows here, before there is anything beside
-                _write_beside(path.with_name(f"{path.name}.xmp"), xmp)
+                _write_beside(beside, xmp)
+                written = True
+    except MienError:
+        if beside is not None and written:
+            beside.unlink(missing_ok=True)
+        raise
     except (OSError, ValueError, RuntimeError, MemoryError, OverflowError, struct.error) as error:
         what = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise PictureUnwritable(
