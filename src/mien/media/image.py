@@ -111,9 +111,9 @@ def write_picture(
     ``xmp`` takes the place of the picture's own packet; it is None only for pictures in which no
     face was changed. A BMP holds no metadata: its packet goes into a file beside it, with .xmp
     after its name. ``quality``, 1 to 100, and ``subsampling`` are for the formats that have them
-    and follow the input when None. ``seal`` signs the file, which appears whole or not at all. What the format cannot
-    hold is converted: 16 bits to 8, CMYK to RGB; alpha that it cannot hold is left out with a
-    warning. Raises PictureUnwritable, InvalidOption, and what ``seal`` raises.
+    and follow the input when None. ``seal`` signs the file, which appears whole or not at all. What
+    the format cannot hold is converted: 16 bits to 8, CMYK to RGB; alpha that it cannot hold is
+    left out with a warning. Raises PictureUnwritable, InvalidOption, and what ``seal`` raises.
     """
     check_quality(quality, subsampling)
     check_output(path, picture=picture)

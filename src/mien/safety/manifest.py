@@ -93,7 +93,7 @@ class Seal:
     """URL of the authority that says when it was signed; None: nobody is asked."""
 
     def __call__(self, file: Path, name: Path) -> Path | None:
-        """Sign ``file``, which is to be called ``name``; return the file beside it, if there is one.
+        """Sign ``file``, which is to be called ``name``; return the file beside it, if any.
 
         Raises SigningFailed, and OSError as of a full disk; ``file`` is of no use then.
         """
@@ -135,7 +135,10 @@ class Seal:
 
         with file.open("rb") as source:
             try:
-                with self._builder() as builder, _signer(self.certificate, self.timestamp) as signer:
+                with (
+                    self._builder() as builder,
+                    _signer(self.certificate, self.timestamp) as signer,
+                ):
                     if kind == OTHER:
                         builder.set_no_embed()
                     content: bytes = builder.sign(signer, kind, source, out)
@@ -156,14 +159,15 @@ class Seal:
             except C2paError as error:
                 said = reason_of(error)
                 log.warning("%s has a damaged manifest, which is left out (%s).", self.target, said)
-        ingredient = {**_INGREDIENT, "format": OTHER}
+        ingredient: dict[str, Any] = {**_INGREDIENT, "format": OTHER}
         return _new({**self.definition, "ingredients": [ingredient]})
 
     def _with(self, target: Path) -> Any:
         """Return a builder that keeps the manifests in ``target`` or beside it."""
         kind = kind_of(target)
         with target.open("rb") as stream:
-            builder, ingredient = _new(self.definition), dict(_INGREDIENT)
+            builder = _new(self.definition)
+            ingredient: dict[str, Any] = dict(_INGREDIENT)
             beside = read_beside(target) if kind == OTHER else None
             if beside is not None:
                 with reader_of(stream, kind, beside, QUIET) as reader:
@@ -360,9 +364,7 @@ def _signer(certificate: Certificate, timestamp: str | None) -> Any:
 
     url = None if timestamp is None else timestamp.encode()
     name = certificate.algorithm.encode()
-    return c2pa.Signer.from_info(
-        c2pa.C2paSignerInfo(name, certificate.chain, certificate.key, url)
-    )
+    return c2pa.Signer.from_info(c2pa.C2paSignerInfo(name, certificate.chain, certificate.key, url))
 
 
 def _try(certificate: Certificate) -> None:
