@@ -6,6 +6,7 @@ import logging
 import os
 import struct
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +18,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mien.errors import InvalidOption, MienError, PictureUnreadable, PictureUnwritable
+from mien.errors import InvalidOption, PictureUnreadable, PictureUnwritable
 from mien.media.atomic import Seal, whole_file
 from mien.media.colors import Colors, to_eight_bits
 from mien.media.decode import Decoded, decode, decode_image
@@ -121,27 +122,24 @@ def write_picture(
     moments, metadata = _suited(picture, kind, path)
     metadata = replace(metadata, xmp=xmp or b"")
     beside = path.with_name(f"{path.name}.xmp") if kind is BMP and xmp else None
-    written = False
     try:
-        with whole_file(path, seal) as file:
-            encode(
-                file,
-                moments,
-                kind,
-                metadata=metadata,
-                like=picture.encoding,
-                quality=quality,
-                subsampling=subsampling,
-                palettes=picture.palettes if kind is GIF else (),
-            )
-            if beside is not None and xmp:
-                file.flush()  # a full disk shows here, before there is anything beside
-                _write_beside(beside, xmp)
-                written = True
-    except MienError:
-        if beside is not None and written:
-            beside.unlink(missing_ok=True)
-        raise
+        with ExitStack() as undo:
+            with whole_file(path, seal) as file:
+                encode(
+                    file,
+                    moments,
+                    kind,
+                    metadata=metadata,
+                    like=picture.encoding,
+                    quality=quality,
+                    subsampling=subsampling,
+                    palettes=picture.palettes if kind is GIF else (),
+                )
+                if beside is not None and xmp:
+                    file.flush()  # a full disk shows here, before there is anything beside
+                    _write_beside(beside, xmp)
+                    undo.callback(beside.unlink, missing_ok=True)
+            undo.pop_all()  # it is there, and so is what belongs to it
     except (OSError, ValueError, RuntimeError, MemoryError, OverflowError, struct.error) as error:
         what = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise PictureUnwritable(

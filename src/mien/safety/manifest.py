@@ -278,8 +278,12 @@ def side_file(path: Path) -> Path:
 
 
 def beside(path: Path) -> Path | None:
-    """Return the file with the manifest of ``path`` if that is of a kind that holds none."""
-    return side_file(path) if kind_of(path) == OTHER else None
+    """Return the file with the manifest of ``path`` if that is there, and holds none itself."""
+    side = side_file(path)
+    with suppress(OSError):
+        if kind_of(path) == OTHER and side.is_file():
+            return side
+    return None
 
 
 def take_away(path: Path) -> None:
