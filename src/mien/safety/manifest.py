@@ -15,13 +15,12 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from mien.errors import CertificateUnusable, SigningFailed
-from mien.safety.certificate import Certificate, certificate_of
+from mien.safety.certificate import Certificate, certificate_of, own_path
 from mien.safety.marks import DIGITAL_SOURCE_TYPE
 from mien.version import __version__
 
@@ -116,7 +115,7 @@ class Seal:
         path = side_file(name)
         if path.exists() and not _ours(path):
             raise SigningFailed(name, f"{path} is there, and not from mien; name another file")
-        part = file.with_name(f"{file.name}.c2pa")
+        part = file.with_name(f"{file.name}.manifest")
         try:
             content = self._sign(file, OTHER, name, _Nowhere())
             with part.open("xb") as out:
@@ -195,13 +194,15 @@ class Provenance:
 
     private_key: Path | None = None
     timestamp: str | None = None
+    _read: dict[Path, Certificate] = field(default_factory=dict, init=False, repr=False)
+    """By path: mien's own folder may be another one later."""
 
     def prepare(self) -> None:
         """Make sure that files can be signed, before there is work that would be in vain.
 
         Raises CertificateUnusable, and InvalidOption if only one file of two is named.
         """
-        _ = self._certificate
+        self._ready()
 
     def seal(
         self,
@@ -227,13 +228,16 @@ class Provenance:
             blocks = [{"scope": {}, "value": watermark.value}]
             data = {"alg": watermark.algorithm, "blocks": blocks}
             assertions.append({"label": "c2pa.soft-binding", "data": data, "created": True})
-        return Seal(self._certificate, _definition(assertions), target, self.timestamp)
+        return Seal(self._ready(), _definition(assertions), target, self.timestamp)
 
-    @cached_property
-    def _certificate(self) -> Certificate:
-        certificate = certificate_of(self.certificate, self.private_key)
-        if self.certificate is not None:  # that C2PA allows it shows when it is used
-            _try(certificate)
+    def _ready(self) -> Certificate:
+        path = self.certificate or own_path()
+        certificate = self._read.get(path)
+        if certificate is None:
+            certificate = certificate_of(self.certificate, self.private_key)
+            if self.certificate is not None:  # that C2PA allows it shows when it is used
+                _try(certificate)
+            self._read[path] = certificate
         return certificate
 
 
