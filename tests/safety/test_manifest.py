@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import signal
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,15 @@ from mien.errors import (
 from mien.media.atomic import whole_file
 from mien.safety import DIGITAL_SOURCE_TYPE
 from mien.safety.certificate import own_certificate, own_path
-from mien.safety.manifest import Provenance, SoftBinding, beside, kind_of, side_file, take_away
+from mien.safety.manifest import (
+    Provenance,
+    Seal,
+    SoftBinding,
+    beside,
+    kind_of,
+    side_file,
+    take_away,
+)
 from mien.version import __version__
 
 PICTURES = (".jpg", ".png", ".webp", ".avif", ".tif", ".gif", ".bmp")
@@ -250,6 +259,20 @@ def test_a_disk_that_is_full_amid_the_signing_is_said_to_be(tmp_path, monkeypatc
         signed(tmp_path / "out.jpg")
     assert leftovers(tmp_path) == ["out.jpg"]
     assert (tmp_path / "out.jpg").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".bmp"])
+def test_an_interrupt_while_signing_is_not_lost_and_leaves_nothing(tmp_path, suffix, monkeypatch):
+    sign = Seal._sign
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)  # reaches the main thread, which waits
+        return sign(*arguments)
+
+    monkeypatch.setattr(Seal, "_sign", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        signed(tmp_path / f"out{suffix}")
+    assert leftovers(tmp_path) == []
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".bmp"])

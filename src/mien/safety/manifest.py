@@ -12,12 +12,13 @@ import io
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from mien.errors import CertificateUnusable, SigningFailed
 from mien.safety.certificate import Certificate, certificate_of, own_path
@@ -25,6 +26,8 @@ from mien.safety.marks import DIGITAL_SOURCE_TYPE
 from mien.version import __version__
 
 log = logging.getLogger(__name__)
+
+P, T = ParamSpec("P"), TypeVar("T")
 
 LABEL = "mien.swap"
 """Of the assertion with what C2PA has no word for."""
@@ -102,7 +105,7 @@ class Seal:
         signed = file.with_name(f"{file.name}.signed")
         try:
             with _Watched(signed) as out:
-                self._sign(file, kind, name, out)
+                undisturbed(self._sign, file, kind, name, out)
                 out.flush()
                 os.fsync(out.fileno())
             signed.replace(file)
@@ -117,7 +120,7 @@ class Seal:
             raise SigningFailed(name, f"{path} is there, and not from mien; name another file")
         part = file.with_name(f"{file.name}.manifest")
         try:
-            content = self._sign(file, OTHER, name, _Nowhere())
+            content = undisturbed(self._sign, file, OTHER, name, _Nowhere())
             with part.open("xb") as out:
                 out.write(content)
                 out.flush()
@@ -246,14 +249,14 @@ class _Watched(io.BufferedRandom):
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path, "x+"))
-        self.failure: BaseException | None = None
+        self.failure: OSError | None = None
 
     def write(self, content: Any, /) -> int:
         try:
             return super().write(content)
-        except BaseException as error:  # an interrupt would be lost too
+        except OSError as error:
             self.failure = error
-            raise OSError from error
+            raise
 
 
 class _Nowhere(io.RawIOBase):
@@ -274,6 +277,16 @@ class _Nowhere(io.RawIOBase):
     def seek(self, offset: int, whence: int = 0, /) -> int:
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
+
+
+def undisturbed(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Return what ``function`` returns, called in a thread of its own, which no interrupt reaches.
+
+    The library reads and writes by calling back: an interrupt there would be lost, and what is
+    read cut short. It is raised here, when the library is done.
+    """
+    with ThreadPoolExecutor(1, "manifest") as pool:
+        return pool.submit(function, *args, **options).result()
 
 
 def side_file(path: Path) -> Path:

@@ -26,6 +26,7 @@ from mien.safety.manifest import (
     read_beside,
     reader_of,
     reason_of,
+    undisturbed,
 )
 from mien.safety.marks import SYNTHETIC
 
@@ -226,7 +227,7 @@ def _manifest(path: Path, own: Sequence[Certificate], trust: bytes | None) -> Ma
     kind = kind_of(path)
     if kind != OTHER:
         try:
-            return _read(path, kind, None, own, trust)
+            return undisturbed(_read, path, kind, None, own, trust)
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 - files of others hold all sorts of things
@@ -236,7 +237,7 @@ def _manifest(path: Path, own: Sequence[Certificate], trust: bytes | None) -> Ma
     if content is None:
         return None
     try:
-        return _read(path, kind, content, own, trust)
+        return undisturbed(_read, path, kind, content, own, trust)
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001
