@@ -123,13 +123,17 @@ def test_the_targets_own_manifests_are_kept(tmp_path, suffix):
     assert len(told(third)) == 3
 
 
-@pytest.mark.parametrize("what", ["gone", "array", "text", "empty", "broken", "broken beside"])
+@pytest.mark.parametrize(
+    "what", ["gone", "array", "text", "empty", "broken", "broken beside", "half"]
+)
 def test_a_target_of_which_nothing_can_be_kept_is_no_obstacle(tmp_path, what, caplog):
     target = tmp_path / "target.jpg"
     if what == "text":
         target.write_text("no picture")
     elif what == "empty":
         target.write_bytes(b"")
+    elif what == "half":
+        target.write_bytes(picture(tmp_path / "whole.jpg").read_bytes()[:300])
     elif what == "broken":
         content = bytearray(signed(target).read_bytes())
         at = content.index(b"jumd")  # its own length becomes too large

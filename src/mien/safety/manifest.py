@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import mmap
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,8 @@ from mien.version import __version__
 
 log = logging.getLogger(__name__)
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 LABEL = "mien.swap"
 """Of the assertion with what C2PA has no word for."""
@@ -159,8 +161,14 @@ class Seal:
             except OSError:
                 log.warning("%s is gone; the manifest does without it.", self.target)
             except C2paError as error:
-                said = reason_of(error)
-                log.warning("%s has a damaged manifest, which is left out (%s).", self.target, said)
+                # what is no manifest of a damaged file is of no interest to anybody
+                there = side_file(self.target).exists() or has(self.target, b"jumb")
+                log.log(
+                    logging.WARNING if there else logging.INFO,
+                    "%s has a damaged manifest, which is left out (%s).",
+                    self.target,
+                    reason_of(error),
+                )
         ingredient: dict[str, Any] = {**_INGREDIENT, "format": OTHER}
         return _new({**self.definition, "ingredients": [ingredient]})
 
@@ -333,6 +341,14 @@ def kind_of(path: Path) -> str:
     if head[4:8] == b"ftyp":
         return BRANDS.get(head[8:12], "video/mp4")
     return OTHER
+
+
+def has(path: Path, sign: bytes) -> bool:
+    """Return whether ``sign`` is anywhere in a file. Raises OSError."""
+    if path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(sign) >= 0
 
 
 def reader_of(stream: Any, kind: str, manifest: bytes | None, settings: Mapping[str, Any]) -> Any:

@@ -22,6 +22,7 @@ from mien.safety.manifest import (
     LABEL,
     OTHER,
     QUIET,
+    has,
     kind_of,
     read_beside,
     reader_of,
@@ -231,7 +232,7 @@ def _manifest(path: Path, own: Sequence[Certificate], trust: bytes | None) -> Ma
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 - files of others hold all sorts of things
-            if "ManifestNotFound" not in str(error) and _has(path, b"jumb") and _has(path, b"c2pa"):
+            if "ManifestNotFound" not in str(error) and has(path, b"jumb") and has(path, b"c2pa"):
                 return _damaged("embedded", error)
     content = read_beside(path)
     if content is None:
@@ -368,13 +369,6 @@ def _marks_of(made: re.Match[bytes], produced: re.Match[bytes] | None) -> Marks:
         consents=tuple(each for each in text["consents"].split(", ") if each),
         produced=None if produced is None else produced[1].decode(),
     )
-
-
-def _has(path: Path, sign: bytes) -> bool:
-    if path.stat().st_size == 0:
-        return False
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as all_:
-        return all_.find(sign) >= 0
 
 
 def _told(manifest: Manifest | None, marks: Marks | None) -> tuple[list[str], list[str], list[str]]:
