@@ -33,6 +33,10 @@ DEFAULTS = {
     "cache_size": 100,
     "cache_folder": None,
     "ledger": None,
+    "certificate": None,
+    "private_key": None,
+    "timestamp": None,
+    "trust": None,
 }
 
 
@@ -129,7 +133,9 @@ def test_the_nearest_file_above_is_the_projects_and_the_only_one(project, monkey
 def test_every_key_can_be_set_in_a_file(project):
     words = {"model": "m", "detector": "d", "provider": "p", "blend": "poisson"}
     words |= {"gpu_memory": "4GB"}
+    words |= {"timestamp": "https://time.example"}
     paths = {"models": "cards", "cache_folder": "cache", "ledger": "consent.sqlite3"}
+    paths |= {"certificate": "a.pem", "private_key": "b.pem", "trust": "c.pem"}
     others = """
         allow_fallback = true
         threads = 256
@@ -320,7 +326,9 @@ def test_a_table_is_an_unknown_key_too(project):
 def test_an_unknown_variable_is_an_error_with_the_nearest(project, name, near):
     said = refusal(folder=project.parent, environment={name: "1"})
     assert said.startswith(f"{name}='1' is not possible. Allowed: {near} (the nearest known name)")
-    assert said.endswith("MIEN_LEDGER, MIEN_HOME.")
+    assert said.endswith(
+        "MIEN_LEDGER, MIEN_CERTIFICATE, MIEN_PRIVATE_KEY, MIEN_TIMESTAMP, MIEN_TRUST, MIEN_HOME."
+    )
 
 
 # Files that cannot be read

@@ -43,7 +43,7 @@ def test_the_output_says_that_it_is_synthetic(swapper, dev, clips, tmp_path, suf
 
 def test_a_stream_without_metadata_has_its_mark_beside_it(swapper, dev, clips, tmp_path):
     swapper.swap_video(clips["one"], dev, output=tmp_path / "out.ts", end=0.2)
-    assert files(tmp_path) == ["out.ts", "out.ts.xmp"]
+    assert files(tmp_path) == ["out.ts", "out.ts.c2pa", "out.ts.xmp"]
     packet = (tmp_path / "out.ts.xmp").read_text()
     assert DIGITAL_SOURCE_TYPE in packet
     assert dev.consent in packet
@@ -234,14 +234,14 @@ def test_an_input_is_not_written_over(swapper, dev, clips, tmp_path):
 def test_better_quality_makes_larger_files(swapper, dev, clips, tmp_path):
     sizes = []
     for quality in (20, 60, 90, 99):
-        out = tmp_path / f"{quality}.mp4"
+        out = tmp_path / f"{quality}.mkv"  # its manifest is beside it
         sizes.append(
             swapper.swap_video(clips["one"], dev, output=out, quality=quality, end=0.2).written.size
         )
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1] / 3
-    swapper.swap_video(clips["one"], dev, output=tmp_path / "default.mp4", end=0.2)
-    size = (tmp_path / "default.mp4").stat().st_size
+    swapper.swap_video(clips["one"], dev, output=tmp_path / "default.mkv", end=0.2)
+    size = (tmp_path / "default.mkv").stat().st_size
     assert size == pytest.approx(sizes[2], rel=0.02)
 
 

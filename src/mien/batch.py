@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mien.errors import MienError, PictureUnwritable, Unforeseen
@@ -16,6 +17,7 @@ from mien.media.claim import claim
 from mien.pipeline import Cast
 from mien.plan import Job
 from mien.result import Result
+from mien.safety.manifest import beside, take_away
 from mien.swapper import Swapper
 from mien.video import VideoReport
 
@@ -108,7 +110,7 @@ def swap_files(
 
     def finish(step: _Step) -> Outcome:
         if step.written is not None:
-            step.take(step.written)
+            step.say_where(step.take(step.written))
         step.claims.close()
         return step.outcome or step.done or Outcome(step.job, skipped=True)
 
@@ -142,8 +144,11 @@ def _read(job: Job, max_megapixels: float) -> Picture:
     return picture
 
 
-def _write(job: Job, result: Result, quality: int | None, subsampling: Subsampling | None) -> None:
-    written = []
+def _write(
+    job: Job, result: Result, quality: int | None, subsampling: Subsampling | None
+) -> Path | None:
+    """Write all files of a job; return the one with the output's manifest if it is in no other."""
+    written: list[Path] = []
     try:
         if job.compare is not None:
             result.save_compare(job.compare)
@@ -154,8 +159,11 @@ def _write(job: Job, result: Result, quality: int | None, subsampling: Subsampli
         result.save(job.output, quality=quality, subsampling=subsampling)
     except BaseException:
         for path in written:  # which show what is not there
+            if beside(path) is not None:
+                take_away(path)
             path.unlink(missing_ok=True)
         raise
+    return beside(job.output)
 
 
 class _Step:
@@ -165,12 +173,17 @@ class _Step:
         self.job = job
         self.claims = ExitStack()
         self.picture: Future[Picture] | None = None
-        self.written: Future[None] | None = None
+        self.written: Future[Path | None] | None = None
         self.done: Outcome | None = None
         """What is to be said if writing goes well."""
 
         self.outcome: Outcome | None = None
         """What is to be said, if something went wrong or nothing is to be done."""
+
+    def say_where(self, manifest: Path | None) -> None:
+        """Let the report name the file beside the output with its manifest, if there is one."""
+        if self.done is not None and self.done.report is not None:
+            self.done.report["manifest_beside"] = None if manifest is None else str(manifest)
 
     def guard(self, action: Callable[[], Any]) -> Any:
         """Return what ``action`` returns; an error becomes the job's outcome."""

@@ -27,6 +27,10 @@ MienError
 ├── AuditError              the audit log
 │   ├── AuditUnwritable
 │   └── AuditBroken         it is not what was written
+├── ProvenanceError         the manifest of a file
+│   ├── CertificateUnusable
+│   ├── SigningFailed
+│   └── Unverifiable        the file cannot be read
 ├── ModelError              the catalogue and its files
 │   ├── UnknownModel
 │   ├── CardInvalid
@@ -297,6 +301,46 @@ class AuditBroken(AuditError):
             "to begin a new log, move its folder away and keep it.",
             path=path,
         )
+
+
+class ProvenanceError(MienError):
+    """What a file says of its origin could not be written or read. ``path`` is a file."""
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        self.path = path
+        super().__init__(message)
+
+
+class CertificateUnusable(ProvenanceError):
+    """The certificate that signs, or its key, cannot be used. ``path`` is its file."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"The certificate {path} cannot be used: {reason}. Nothing is written unsigned; name "
+            "another with the settings 'certificate' and 'private_key', or none, for mien's own.",
+            path=path,
+        )
+
+
+class SigningFailed(ProvenanceError):
+    """An output could not be signed; nothing was left behind."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"{path} could not be signed: {reason}. Nothing was left there. Another format may do; "
+            "with a 'timestamp' set, its authority must be reached.",
+            path=path,
+        )
+
+
+class Unverifiable(ProvenanceError):
+    """There is no file to verify, or it cannot be opened."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{path} cannot be verified: {reason}. Name a file.", path=path)
 
 
 class ModelError(MienError):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from mien.media import Picture, Subsampling, in_srgb, write_picture
 from mien.media.draw import draw_faces, side_by_side
 from mien.pipeline import Cast
 from mien.safety import AuditLog, xmp_packet
+from mien.safety.manifest import Provenance, Seal, beside
 from mien.types import Faces, Frame, Swapped
 from mien.version import __version__
 
@@ -41,6 +43,9 @@ class Result:
 
     audit: AuditLog | None = None
     """Where it is written down that the picture was saved; None: nowhere."""
+
+    provenance: Provenance | None = None
+    """What signs what is written, and how it was made; None: nothing does."""
 
     @property
     def swapped(self) -> Swapped:
@@ -117,19 +122,25 @@ class Result:
 
         Depth, colours, alpha, metadata and compression are those of the input, as far as the
         format allows; ``quality`` (1 to 100) and ``subsampling`` ('4:4:4', '4:2:2', '4:2:0')
-        change the last. The metadata say how the picture was made, and by whose consent. Raises
-        PictureUnwritable, InvalidOption, AuditUnwritable; nothing is left behind then.
+        change the last. The metadata say how the picture was made, and by whose consent, and so
+        does a signed manifest: in the file, or in NAME.c2pa beside a BMP. Raises PictureUnwritable,
+        InvalidOption, SigningFailed, CertificateUnusable, AuditUnwritable; nothing is left behind
+        then.
         """
+        produced = uuid4().hex
         write_picture(
             Path(path),
             self.target,
-            xmp=self._mark(self.target.metadata.xmp),
+            xmp=self._mark(produced, self.target.metadata.xmp),
             quality=quality,
             subsampling=subsampling,
+            seal=self._seal(produced),
         )
         if self.audit is not None:
+            manifest = None if self.provenance is None else beside(Path(path))
             self.audit.done(
                 Path(path),
+                beside=[] if manifest is None else [manifest],
                 records=list(self.consents),
                 model=self.model,
                 frames=len(self.moments),
@@ -138,8 +149,13 @@ class Result:
 
     def save_compare(self, path: str | Path) -> None:
         """Write the picture before and after, side by side, marked as ``save`` does."""
-        both = side_by_side(self.before, self.pixels)
-        write_picture(Path(path), picture_of(both, Path(path).name), xmp=self._mark())
+        both, produced = side_by_side(self.before, self.pixels), uuid4().hex
+        write_picture(
+            Path(path),
+            picture_of(both, Path(path).name),
+            xmp=self._mark(produced),
+            seal=self._seal(produced),
+        )
 
     def save_debug_view(self, path: str | Path) -> None:
         """Write the picture as it was, with boxes, points, meshes and masks drawn on it."""
@@ -164,10 +180,20 @@ class Result:
             ]
         return report
 
-    def _mark(self, existing: bytes = b"") -> bytes:
+    def _mark(self, produced: str, existing: bytes = b"") -> bytes:
         return xmp_packet(
-            consents=self.consents, model=self.model, version=__version__, existing=existing
+            consents=self.consents,
+            model=self.model,
+            version=__version__,
+            existing=existing,
+            produced=produced,
         )
+
+    def _seal(self, produced: str) -> Seal | None:
+        if self.provenance is None:
+            return None
+        target = self.target.path
+        return self.provenance.seal(target, consents=self.consents, produced=produced)
 
     def __repr__(self) -> str:
         done = f"{len(self.swapped.chosen)} of {len(self.faces)} faces"

@@ -109,6 +109,24 @@ class Settings(BaseModel):
         default=None, description="the file of the consent records; unset: mien's own"
     )
 
+    certificate: Place | None = Field(
+        default=None,
+        description="a PEM file: the certificate that signs outputs, then those above it; unset: "
+        "mien's own",
+    )
+    private_key: Place | None = Field(
+        default=None, description="a PEM file: the key of the certificate, without a passphrase"
+    )
+    timestamp: str | None = Field(
+        default=None,
+        pattern=r"^https?://\S+$",
+        description="a time stamp authority's URL, http:// or https://; unset: nobody is asked",
+    )
+    trust: Place | None = Field(
+        default=None,
+        description="a PEM file: authorities whose certificates 'mien verify' trusts; unset: none",
+    )
+
     if not TYPE_CHECKING:  # type checkers are to see the keywords above
 
         def __init__(self, /, **values: object) -> None:

@@ -41,6 +41,7 @@ from mien.pipeline import (
 )
 from mien.result import Result
 from mien.safety import Consent, Declares, Ledger
+from mien.safety.manifest import Provenance
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Faces, Identity, Role
@@ -85,6 +86,11 @@ class Swapper:
     ledger
         File of the consent records; default: in the user's data folder, where the key that signs
         them and the audit log always are.
+    certificate, private_key
+        PEM files of the certificate that signs what is written, with those above it, and of its
+        key; default: one that mien makes for this machine at first use.
+    timestamp
+        URL of the authority that signs the time; default: nobody is asked.
     """
 
     def __init__(
@@ -104,6 +110,9 @@ class Swapper:
         cache_size: int = 100,
         cache_folder: str | Path | None = None,
         ledger: str | Path | None = None,
+        certificate: str | Path | None = None,
+        private_key: str | Path | None = None,
+        timestamp: str | None = None,
     ) -> None:
         loader = Loader(Catalogue(models), provider, allow_fallback, threads, gpu_memory)
         finder = loader.finder(detector)
@@ -124,6 +133,13 @@ class Swapper:
             embedder.engine,
             *([before.engine] if before else []),
             swap.engine,
+        )
+        names = [engine.model for engine in self._engines]
+        self._provenance = Provenance(
+            {name: loader.digests(name) for name in names},
+            Path(certificate) if certificate else None,
+            Path(private_key) if private_key else None,
+            timestamp,
         )
 
     @property
@@ -299,7 +315,16 @@ class Swapper:
         target = picture if isinstance(picture, Picture) else self._read(picture)[0]
         moments = tuple(self._pipeline(frame, cast, strength=strength) for frame in target.frames)
         gpu = Peak.of(self._engines)
-        result = Result(moments, target, cast, self.model, self.providers, gpu, self.ledger.audit)
+        result = Result(
+            moments,
+            target,
+            cast,
+            self.model,
+            self.providers,
+            gpu,
+            self.ledger.audit,
+            self._provenance,
+        )
         if not any(moment.chosen for moment in moments):
             self._explain(result)
         return result
@@ -358,6 +383,7 @@ class Swapper:
             "faces": faces, "order": order, "only": only, "map": map, "max_distance": max_distance
         })  # fmt: skip
         pipeline = self.clip(cast, strength=strength, policy=policy, look=look, smooth=smooth)
+        records = tuple(dict.fromkeys(role.identity.consent for role in cast.roles))
         job = video_job(
             clip,
             output,
@@ -374,6 +400,7 @@ class Swapper:
             preview=preview,
             compare=compare,
             threads=threads,
+            seal=self._provenance.seal(Path(clip), consents=records),
         )
         report = swap_clip(
             job,
@@ -382,10 +409,9 @@ class Swapper:
             engines=self._engines,
             progress=self._watched(cast, progress),
         )
-        beside = [path for path in (job.preview, job.compare) if path is not None]
         self.ledger.audit.done(
             job.output,
-            beside=beside,
+            beside=report.beside,
             records=list(report.consents),
             model=self.model,
             frames=report.frames,
@@ -424,6 +450,7 @@ class Swapper:
         ledger = self.ledger
         with ledger.audit.refusals(records):
             ledger.check(records)
+        self._provenance.prepare()
         if (ledger.path, records) not in self._begun:  # a line for each frame would tell no more
             ledger.audit.append("swap.begun", records=list(records), model=self.model)
             self._begun.add((ledger.path, records))

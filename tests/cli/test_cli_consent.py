@@ -189,6 +189,7 @@ def test_a_clip_ends_when_its_consent_does(
     swapper.swap_video(clips["exact"], identity, output=out)
     assert out.exists()
     out.unlink()
+    out.with_name("out.mkv.c2pa").unlink()
     with pytest.raises(ConsentRevoked):
         swapper.swap_video(
             clips["exact"],

@@ -120,7 +120,7 @@ def test_views_are_written_in_every_format(mien_, loaded, tmp_path, people, suff
         *("--compare", "--debug-view"),
     )
     assert (code, errors) == (0, "")
-    views = sorted(path for path in tmp_path.iterdir() if path.suffix not in (".xmp",))
+    views = sorted(path for path in tmp_path.iterdir() if path.suffix not in (".xmp", ".c2pa"))
     assert len(views) == 3
     assert all(pixels(view).shape[0] == 256 for view in views)
 

@@ -138,6 +138,9 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "cache_size": 100,
         "cache_folder": None,
         "ledger": None,
+        "certificate": None,
+        "private_key": None,
+        "timestamp": None,
     }
     assert default == {
         "blend": "alpha",
@@ -154,6 +157,9 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "cache_size": 100,
         "cache_folder": None,
         "ledger": None,
+        "certificate": None,
+        "private_key": None,
+        "timestamp": None,
     }
 
 

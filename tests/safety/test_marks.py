@@ -211,7 +211,8 @@ def own(attributes="", elements="", more=""):
 
 
 def marked(existing):
-    return xmp_packet(consents=["c-1"], model="m", version="1", existing=existing)
+    said = {"consents": ["c-1"], "model": "m", "version": "1", "produced": "0" * 32}
+    return xmp_packet(**said, existing=existing)
 
 
 def everything(packet):

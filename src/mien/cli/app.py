@@ -13,7 +13,19 @@ from typing import Annotated
 
 import typer
 
-from mien.cli import audit, bench, config, consent, doctor, evaluate, faces, models, swap, train
+from mien.cli import (
+    audit,
+    bench,
+    config,
+    consent,
+    doctor,
+    evaluate,
+    faces,
+    models,
+    swap,
+    train,
+    verify,
+)
 from mien.cli.console import drop_output
 from mien.cli.exits import Exit, exit_code
 from mien.errors import MienError, Unforeseen
@@ -28,6 +40,7 @@ app = typer.Typer(
 )
 app.command("swap")(swap.swap)
 app.command("faces")(faces.faces)
+app.command("verify")(verify.verify)
 app.command("evaluate")(evaluate.evaluate)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

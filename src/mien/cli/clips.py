@@ -223,6 +223,8 @@ def say_clip(job: Job, report: dict[str, Any], casting: Casting, *, quiet: bool)
         took = f"in {report['seconds']:.1f} s ({report['frames_per_second']:.1f} a second)"
         consents = ", ".join(report["consents"])
         print(f"{job.output}: {how} {took}" + (f"; consent {consents}" if consents else ""))
+        if written["manifest_beside"]:
+            print(f"  {written['manifest_beside']}: its manifest, as the format holds none.")
         for note in written["notes"]:
             print(f"  {note}")
         for track in written["tracks"]:

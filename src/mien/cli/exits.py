@@ -25,6 +25,9 @@ class Exit(IntEnum):
     REFUSED = 4
     PARTIAL = 5
     BROKEN = 6
+    TAMPERED = 7
+    UNPROVEN = 8
+    NOTHING = 9
     INTERRUPTED = 130
 
     def __str__(self) -> str:

@@ -28,4 +28,7 @@ def load_swapper(settings: Settings) -> Swapper:
         cache_size=settings.cache_size,
         cache_folder=settings.cache_folder,
         ledger=settings.ledger,
+        certificate=settings.certificate,
+        private_key=settings.private_key,
+        timestamp=settings.timestamp,
     )

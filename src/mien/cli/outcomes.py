@@ -63,6 +63,8 @@ def say(outcome: Outcome, casting: Casting, *, quiet: bool) -> None:
             frames = f" in {len(report['frames'])} frames" if "frames" in report else ""
             consents = ", ".join(report["consents"])
             print(f"{output}: {of} swapped{frames} in {total:.0f} ms; consent {consents}")
+            if report.get("manifest_beside"):
+                print(f"{report['manifest_beside']}: its manifest, as the format holds none")
         for fault in report["faults"]:
             reason = fault["reason"]
             print(f"mien: face {fault['face']} was left as it is: {reason}", file=sys.stderr)

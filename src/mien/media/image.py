@@ -6,6 +6,7 @@ import logging
 import os
 import struct
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +19,7 @@ from PIL import Image
 from torch import Tensor
 
 from mien.errors import InvalidOption, PictureUnreadable, PictureUnwritable
-from mien.media.atomic import whole_file
+from mien.media.atomic import Seal, whole_file
 from mien.media.colors import Colors, to_eight_bits
 from mien.media.decode import Decoded, decode, decode_image
 from mien.media.encode import Subsampling, encode
@@ -104,36 +105,41 @@ def write_picture(
     xmp: bytes | None,
     quality: int | None = None,
     subsampling: Subsampling | None = None,
+    seal: Seal | None = None,
 ) -> None:
     """Write ``picture`` in the format of the suffix, with all that goes beside its pixels.
 
     ``xmp`` takes the place of the picture's own packet; it is None only for pictures in which no
     face was changed. A BMP holds no metadata: its packet goes into a file beside it, with .xmp
     after its name. ``quality``, 1 to 100, and ``subsampling`` are for the formats that have them
-    and follow the input when None. The file appears whole or not at all. What the format cannot
-    hold is converted: 16 bits to 8, CMYK to RGB; alpha that it cannot hold is left out with a
-    warning. Raises PictureUnwritable, InvalidOption.
+    and follow the input when None. ``seal`` signs the file, which appears whole or not at all. What
+    the format cannot hold is converted: 16 bits to 8, CMYK to RGB; alpha that it cannot hold is
+    left out with a warning. Raises PictureUnwritable, InvalidOption, and what ``seal`` raises.
     """
     check_quality(quality, subsampling)
     check_output(path, picture=picture)
     kind = FORMATS[path.suffix.lower()]
     moments, metadata = _suited(picture, kind, path)
     metadata = replace(metadata, xmp=xmp or b"")
+    beside = path.with_name(f"{path.name}.xmp") if kind is BMP and xmp else None
     try:
-        with whole_file(path) as file:
-            encode(
-                file,
-                moments,
-                kind,
-                metadata=metadata,
-                like=picture.encoding,
-                quality=quality,
-                subsampling=subsampling,
-                palettes=picture.palettes if kind is GIF else (),
-            )
-            if kind is BMP and xmp:
-                file.flush()  # a full disk shows here, before there is anything beside
-                _write_beside(path.with_name(f"{path.name}.xmp"), xmp)
+        with ExitStack() as undo:
+            with whole_file(path, seal) as file:
+                encode(
+                    file,
+                    moments,
+                    kind,
+                    metadata=metadata,
+                    like=picture.encoding,
+                    quality=quality,
+                    subsampling=subsampling,
+                    palettes=picture.palettes if kind is GIF else (),
+                )
+                if beside is not None and xmp:
+                    file.flush()  # a full disk shows here, before there is anything beside
+                    _write_beside(beside, xmp)
+                    undo.callback(beside.unlink, missing_ok=True)
+            undo.pop_all()  # it is there, and so is what belongs to it
     except (OSError, ValueError, RuntimeError, MemoryError, OverflowError, struct.error) as error:
         what = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise PictureUnwritable(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import uuid
 from collections.abc import Sequence
 from xml.dom import minidom
 from xml.parsers.expat import ExpatError
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +25,7 @@ ANEW = (
     ("http://ns.adobe.com/xap/1.0/", "CreatorTool"),
     ("http://iptc.org/std/Iptc4xmpExt/2008-02-29/", "DigitalSourceType"),
     ("urn:mien:1.0:", ""),
+    ("http://www.tc260.org.cn/ns/AIGC/1.0/", ""),
 )
 """What is said anew: namespace, and the name or nothing for all of it."""
 
@@ -42,22 +45,39 @@ LONGEST = 65_000
 
 
 def xmp_packet(
-    *, consents: Sequence[str], model: str, version: str, existing: bytes = b""
+    *,
+    consents: Sequence[str],
+    model: str,
+    version: str,
+    existing: bytes = b"",
+    produced: str | None = None,
 ) -> bytes:
     """Return an XMP packet with the digital source type, the consent records and the software.
 
     ``consents`` are records' ids; nothing about the people is written. What the ``existing``
-    packet says of the picture is kept, if it is well formed and not too long.
+    packet says of the picture is kept, if it is well formed and not too long. ``produced`` is the
+    picture's id in the label of GB 45438-2025, AIGC; a new one, unless it is given.
     """
+    label = {
+        "Label": "1",  # it is of a network, for certain
+        "ContentProducer": f"mien {version}",
+        "ProduceID": produced or uuid.uuid4().hex,
+        "ReservedCode1": "",
+        "ContentPropagator": "",
+        "PropagateID": "",
+        "ReservedCode2": "",
+    }
     ours = (
         f'<rdf:Description xmlns:rdf="{RDF}" rdf:about=""\n'
         '    xmlns:xmp="http://ns.adobe.com/xap/1.0/"\n'
         '    xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/"\n'
         '    xmlns:mien="urn:mien:1.0:"\n'
+        '    xmlns:TC260="http://www.tc260.org.cn/ns/AIGC/1.0/"\n'
         f"    xmp:CreatorTool={quoteattr(f'mien {version}')}\n"
         f"    Iptc4xmpExt:DigitalSourceType={quoteattr(DIGITAL_SOURCE_TYPE)}\n"
         f"    mien:consent={quoteattr(', '.join(consents))}\n"
-        f"    mien:model={quoteattr(model)}/>"
+        f"    mien:model={quoteattr(model)}>\n"
+        f"<TC260:AIGC>{escape(json.dumps(label))}</TC260:AIGC></rdf:Description>"
     )
     rdf = f'<rdf:RDF xmlns:rdf="{RDF}">{ours}</rdf:RDF>'
     alone = f'<x:xmpmeta xmlns:x="adobe:ns:meta/">{rdf}</x:xmpmeta>'

@@ -28,7 +28,9 @@ from mien.media.clip import (
     copy_clip,
     why_not_copied,
 )
+from mien.media.clip.writer import explained_writing
 from mien.pipeline import MEMORY, ClipPipeline, Made, Seen, Stopwatch
+from mien.safety.manifest import beside, take_away
 from mien.types import Event, Frame, Swapped
 from mien.video.comparing import Comparison
 from mien.video.job import VideoJob, work_folder
@@ -76,6 +78,9 @@ def swap_clip(
             written = _copy(job) if copied else _encode_again(job, progress)
         if not run.marked:
             job.mark.take_away(job.output)
+        if run.manifest is None:
+            with explained_writing(job.output):
+                take_away(job.output)
     except BaseException:
         for path in run.beside:  # they belong to what is not there
             path.unlink(missing_ok=True)
@@ -99,6 +104,9 @@ def swap_clip(
         timings=run.timings,
         seconds=perf_counter() - began,
         gpu=Peak.of(engines),
+        beside=tuple(run.beside),
+        manifest=run.manifest,
+        signed=run.signed,
     )
 
 
@@ -184,6 +192,10 @@ class _Run:
         self.marked = False
         """Whether a mark is among them."""
 
+        self.signed = False
+        self.manifest: Path | None = None
+        """The one of them with the output's manifest."""
+
         self._progress, self._pace = progress, Pace(first, last)
         # one for each thread; every stage is there from the beginning, as others read along
         self._reading, self._finding, self._writing = Stopwatch(), Stopwatch(), Stopwatch()
@@ -216,6 +228,10 @@ class _Run:
             writer.forget()
             raise
         assert writer.result is not None
+        self.signed = writer.seal is not None
+        if writer.beside is not None:
+            self.manifest = writer.beside
+            self.beside.append(writer.beside)
         return writer.result
 
     def _writer(self, output: Path, clip: Clip, recipe: str) -> ClipWriter:
@@ -229,6 +245,7 @@ class _Run:
             end=job.span.end,
             work=work_folder(output) if job.resume else None,
             recipe=recipe,
+            seal=job.seal,
         )
 
     def _take_all(self, writer: ClipWriter) -> None:
@@ -257,7 +274,7 @@ class _Run:
             both.forget()
             self._complete(writer)
             return
-        self.beside.append(path)
+        self.beside += [path, *([] if both.beside is None else [both.beside])]
 
     def _complete(self, writer: ClipWriter) -> None:
         """Write the rest, and what goes beside the output, before that appears."""
@@ -267,6 +284,8 @@ class _Run:
             if _copyable(job) or not writer.say_instead(tags, job.settings.covers):
                 self._write_beside()
                 raise _Untouched
+        if self.untouched and self.record.frames:
+            writer.seal = None  # nothing is synthetic but what was so before
         writer.complete()
         self._write_beside()
 
@@ -274,13 +293,16 @@ class _Run:
         job, path = self.job, self.job.mark.beside(self.job.output)
         # the preview first, as it is large: marks that are there are of what is there
         if job.preview is not None and self.preview is not None and self.preview.frames:
-            self.preview.save(job.preview, None if self.untouched else job.mark.xmp)
+            mark, seal = (None, None) if self.untouched else (job.mark.xmp, job.seal)
+            self.preview.save(job.preview, mark, seal)
             self.beside.append(job.preview)
+            if seal is not None and (manifest := beside(job.preview)) is not None:
+                self.beside.append(manifest)
         if job.compare is not None and not self.untouched:
-            beside = job.mark.beside(job.compare)
-            if beside is not None:
-                job.mark.write(beside, job.mark.xmp)
-                self.beside.append(beside)
+            marked = job.mark.beside(job.compare)
+            if marked is not None:
+                job.mark.write(marked, job.mark.xmp)
+                self.beside.append(marked)
         # a mark of ours would be untrue if nothing is synthetic but what was so before
         mark = job.mark.before if self.untouched else job.mark.xmp
         if path is not None and mark is not None:

@@ -11,6 +11,7 @@ from typing import get_args
 from mien.choice import is_number
 from mien.errors import InvalidOption
 from mien.media import check_output
+from mien.media.atomic import Seal
 from mien.media.clip import (
     Clip,
     ClipInfo,
@@ -61,6 +62,8 @@ class VideoJob:
     """A clip of the frames before and after, to be written as well."""
 
     threads: int = AT_ONCE
+    seal: Seal | None = None
+    """What signs all that is written, if there is something synthetic in it."""
 
 
 def work_folder(output: Path) -> Path:
@@ -85,6 +88,7 @@ def video_job(
     preview: str | PathLike[str] | None = None,
     compare: str | PathLike[str] | None = None,
     threads: int = AT_ONCE,
+    seal: Seal | None = None,
 ) -> VideoJob:
     """Return the job that these describe; the options are those of Swapper.swap_video.
 
@@ -136,6 +140,7 @@ def video_job(
         preview=shown,
         compare=both,
         threads=threads,
+        seal=seal,
     )
 
 

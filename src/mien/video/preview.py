@@ -13,6 +13,7 @@ from PIL import Image
 
 from mien.geometry import uncover
 from mien.media import Picture, write_picture
+from mien.media.atomic import Seal
 from mien.media.clip import Look
 from mien.media.colors import to_eight_bits
 from mien.types import Frame, Swapped
@@ -61,8 +62,8 @@ class Preview:
         """How many frames are kept."""
         return len(self._kept)
 
-    def save(self, path: Path, xmp: bytes | None) -> None:
-        """Write the strip, before above after. Raises PictureUnwritable."""
+    def save(self, path: Path, xmp: bytes | None, seal: Seal | None = None) -> None:
+        """Write the strip, before above after. Raises PictureUnwritable, and as ``seal`` does."""
         columns = [
             np.concatenate([before, np.full((GAP, before.shape[1], 3), 255, np.uint8), after])
             for _, (_, before, after) in sorted(self._kept.items())
@@ -72,7 +73,7 @@ class Preview:
         for column in columns[1:]:
             strip = np.concatenate([strip, line, column], axis=1)
         picture = Picture((Frame(torch.from_numpy(np.ascontiguousarray(strip))),), name=path.name)
-        write_picture(path, picture, xmp=xmp)
+        write_picture(path, picture, xmp=xmp, seal=seal)
 
     def _slot(self, time: Fraction) -> int:
         if self._end is None or self._end <= self._start:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from mien.engines import Peak
@@ -139,6 +140,15 @@ class VideoReport:
     gpu: Peak | None = None
     """The GPU on which PyTorch ran networks, and the most that it took there; None without one."""
 
+    beside: tuple[Path, ...] = ()
+    """All files that were written beside the output."""
+
+    manifest: Path | None = None
+    """The one of them with the output's manifest, if that is in none itself."""
+
+    signed: bool = False
+    """Whether there is a manifest: there is none if no frame was changed."""
+
     @property
     def consents(self) -> tuple[str, ...]:
         """Ids of the consent records of the people whose faces were used."""
@@ -230,6 +240,8 @@ class VideoReport:
                 "frames": self.written.frames,
                 "seconds": _seconds(self.written.duration),
                 "bytes": self.written.size,
+                "signed": self.signed,
+                "manifest_beside": None if self.manifest is None else str(self.manifest),
                 "tracks": [
                     {
                         "index": track.index,

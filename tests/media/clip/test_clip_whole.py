@@ -180,7 +180,7 @@ def test_a_full_disk_is_a_clear_error(tmp_path, clip, monkeypatch, room, way):
 def test_room_is_looked_for_before_the_start(tmp_path, clip, monkeypatch):
     monkeypatch.setattr("mien.media.clip.writer.free_bytes", lambda folder: 1000)
     with pytest.raises(DiskFull, match="are free") as caught:
-        check_space(tmp_path / "out.mp4", clip.info, twice=False)
+        check_space(tmp_path / "out.mp4", clip.info)
     assert caught.value.free == 1000
     with pytest.raises(DiskFull), ClipWriter(tmp_path / "out.mp4", clip):
         pass

@@ -66,7 +66,7 @@ def copy_clip(
         raise ClipUnwritable(f"{path} cannot be a copy of {clip.path}: {why}.", path=path)
     origin = start or Fraction(0)
     with explained_writing(path), ExitStack() as stack:
-        check_space(path, clip.info, twice=False)
+        check_space(path, clip.info)
         try:
             stack.enter_context(claim(path))
         except PictureUnwritable as error:

@@ -15,7 +15,7 @@ import av
 from av.error import FFmpegError
 
 from mien.errors import ClipUnwritable, DiskFull, InvalidOption, MienError, PictureUnwritable
-from mien.media.atomic import whole_file
+from mien.media.atomic import Seal, whole_file
 from mien.media.claim import claim
 from mien.media.clip.containers import Container, container_of
 from mien.media.clip.encoding import SEGMENT, Encoder, Plan
@@ -45,7 +45,10 @@ class ClipWriter:
     what the frames look like. The output is the same with and without ``work``, byte for byte
     where the encoder repeats itself, as all but libx264 do, and that nearly always.
 
-    Raises ClipUnwritable, DiskFull and InvalidOption, on making one, on writing or on leaving.
+    ``seal`` signs the file before it appears; ``beside`` is the file it wrote beside it, if any.
+
+    Raises ClipUnwritable, DiskFull and InvalidOption, on making one, on writing or on leaving, and
+    then what ``seal`` raises.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class ClipWriter:
         end: Fraction | None = None,
         work: Path | None = None,
         recipe: str = "",
+        seal: Seal | None = None,
     ) -> None:
         self.path, self.clip = Path(path), clip
         self.settings = settings or ClipSettings()
@@ -65,6 +69,8 @@ class ClipWriter:
         self.container: Container = check_clip_output(self.path, inputs={"the input": clip.path})
         self._plan_for(clip.look)
         self.result: Written | None = None
+        self.seal = seal
+        self.beside: Path | None = None
         self._work_folder, self._recipe = work, recipe
         self._work: Work | None = None
         self._stack = ExitStack()
@@ -88,7 +94,8 @@ class ClipWriter:
 
     def __enter__(self) -> ClipWriter:
         with explained_writing(self.path):
-            check_space(self.path, self.clip.info, twice=self._work_folder is not None)
+            copies = 1 + (self._work_folder is not None) + (self.seal is not None)
+            check_space(self.path, self.clip.info, copies=copies)
             try:
                 self._stack.enter_context(claim(self.path))
             except PictureUnwritable as error:
@@ -163,7 +170,7 @@ class ClipWriter:
             origin = Fraction(work.segments[0].origin)
         elif self.start is not None:
             origin = first
-        file = self._stack.enter_context(whole_file(self.path))
+        file = self._stack.enter_context(whole_file(self.path, self._sealed))
         order = Order(self.path, self.clip, self.container, self.settings, self.start, self.end)
         output = av.open(
             file,
@@ -182,6 +189,10 @@ class ClipWriter:
         if self._work is not None:
             self._work.remove()
         return replace(self._run.summary(), size=self.path.stat().st_size)
+
+    def _sealed(self, part: Path, path: Path) -> Path | None:
+        self.beside = None if self.seal is None else self.seal(part, path)
+        return self.beside
 
     def _discard(self, error: BaseException) -> None:
         if self._work is not None:
@@ -236,12 +247,12 @@ def encoder_for(look: Look, info: ClipInfo, settings: ClipSettings, path: Path) 
     return plan_for(look, info, container_of(path), settings, path).encoder
 
 
-def check_space(path: Path, info: ClipInfo, *, twice: bool) -> None:
+def check_space(path: Path, info: ClipInfo, *, copies: int = 1) -> None:
     """Raise DiskFull if the disk of ``path`` has no room for a clip like ``info``.
 
-    ``twice``, if segments are kept there as well.
+    ``copies`` is how many there are of it at a time: segments are one, and what is being signed.
     """
-    needed = int(info.path.stat().st_size * ROOM * (2 if twice else 1))
+    needed = int(info.path.stat().st_size * ROOM * copies)
     free = free_bytes(path.parent)
     if free is not None and free < needed:
         raise DiskFull(path, needed=needed, free=free)
