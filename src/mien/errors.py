@@ -255,6 +255,44 @@ class ClockSetBack(Refused):
         )
 
 
+class ProtectedPerson(Refused):
+    """Somebody would be swapped who is in the protected gallery.
+
+    ``label`` says who; ``score`` is a cosine, and from ``limit`` on it is refused.
+    """
+
+    def __init__(self, what: str, *, label: str, score: float, limit: float) -> None:
+        self.what, self.label, self.score, self.limit = what, label, score, limit
+        super().__init__(
+            f"It is refused to swap {what}: it looks like {label!r} in the gallery of protected "
+            f"people (cosine {score:.2f}, refused from {limit:.2f}). Use a picture of somebody "
+            "else. If it is somebody else, whoever keeps the gallery can look into it: 'mien "
+            "protect list' and 'mien protect remove'."
+        )
+
+
+class EmbedderUnfit(Refused):
+    """The protected gallery was made by another network than the one that knows the faces."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        self.found, self.expected = found, expected
+        super().__init__(
+            f"Faces embedded by {found!r} cannot be compared with the protected gallery, which "
+            f"{expected!r} made. Choose a swap network that uses {expected!r}."
+        )
+
+
+class GalleryUnusable(MienError):
+    """The file with the protected people cannot be used; nothing is swapped without it."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"The gallery of protected people at {path} cannot be used: {reason}. Put back a copy, "
+            "or move it away and add the people anew."
+        )
+
+
 class LedgerUnusable(MienError):
     """The file with the consent records cannot be used."""
 

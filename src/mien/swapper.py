@@ -35,12 +35,13 @@ from mien.pipeline import (
     ClipPipeline,
     EmbeddingCache,
     Governor,
+    Guard,
     Pipeline,
     Policy,
     rounded,
 )
 from mien.result import Result
-from mien.safety import Consent, Declares, Ledger
+from mien.safety import Consent, Declares, Gallery, Ledger, Limits
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Faces, Identity, Role
@@ -114,9 +115,16 @@ class Swapper:
         self.ledger = Ledger(Path(ledger) if ledger else None)
         self._begun: set[tuple[Path, tuple[str, ...]]] = set()
         embedder = self._identifier.embedder
+        self._guard = Guard(embedder, Gallery(), self.ledger.audit, Limits())
         before = Occlusion(*loader.load(OCCLUSION, OcclusionContract)) if occlusion else None
         self._pipeline = Pipeline(
-            finder, embedder, swap, blend=blend, color_match=color_match, occlusion=before
+            finder,
+            embedder,
+            swap,
+            blend=blend,
+            color_match=color_match,
+            occlusion=before,
+            guard=self._guard,
         )
         self._engines = (
             finder.detector.engine,
@@ -288,7 +296,8 @@ class Swapper:
         ``who`` is the identity to put on, or a whole cast, which leaves out the other options;
         with ``map`` there is none. ``strength`` goes from the target's own identity (0) to the
         source's (1). All frames of an animation are swapped. Raises NoFace, NoSuchFace,
-        PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput;
+        PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput; ProtectedPerson
+        if the source, or a face that would be swapped, must not be;
         ConsentRevoked or ConsentExpired if it was, also since the identity was made; and what else
         ``identity`` raises of consent and the audit log.
         """
@@ -419,11 +428,12 @@ class Swapper:
         )
 
     def _begin(self, cast: Cast) -> None:
-        """Make sure of the consent to a cast, and that the audit log tells of its use."""
+        """Make sure that a cast may be played, and that the audit log tells of its use."""
         records = tuple(dict.fromkeys(role.identity.consent for role in cast.roles))
         ledger = self.ledger
         with ledger.audit.refusals(records):
             ledger.check(records)
+        self._guard.cast(cast)
         if (ledger.path, records) not in self._begun:  # a line for each frame would tell no more
             ledger.audit.append("swap.begun", records=list(records), model=self.model)
             self._begun.add((ledger.path, records))

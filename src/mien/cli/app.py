@@ -13,7 +13,19 @@ from typing import Annotated
 
 import typer
 
-from mien.cli import audit, bench, config, consent, doctor, evaluate, faces, models, swap, train
+from mien.cli import (
+    audit,
+    bench,
+    config,
+    consent,
+    doctor,
+    evaluate,
+    faces,
+    models,
+    protect,
+    swap,
+    train,
+)
 from mien.cli.console import drop_output
 from mien.cli.exits import Exit, exit_code
 from mien.errors import MienError, Unforeseen
@@ -32,6 +44,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.add_typer(consent.app, name="consent")
+app.add_typer(protect.app, name="protect")
 app.add_typer(audit.app, name="audit")
 app.add_typer(models.app, name="models")
 app.add_typer(train.app, name="train")
