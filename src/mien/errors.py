@@ -271,6 +271,27 @@ class ProtectedPerson(Refused):
         )
 
 
+class LooksYoung(Refused):
+    """Somebody would be swapped who may be a minor.
+
+    ``years`` is an estimate, and below ``limit`` it is refused; ``clearable`` says whether a record
+    of an adult's consent would allow it.
+    """
+
+    def __init__(self, what: str, *, years: float, limit: float, clearable: bool) -> None:
+        self.what, self.years, self.limit, self.clearable = what, years, limit, clearable
+        how = (
+            "If you know that it is an adult, record it for this picture: 'mien consent grant "
+            "PICTURE --adult …'; docs/safety.md says what that means."
+            if clearable
+            else "Use a picture of an adult."
+        )
+        super().__init__(
+            f"It is refused to swap {what}: the estimated age is {years:.0f} years, and below "
+            f"{limit:g} the person may be a minor. {how}"
+        )
+
+
 class EmbedderUnfit(Refused):
     """The protected gallery was made by another network than the one that knows the faces."""
 

@@ -90,7 +90,7 @@ def test_a_damaged_gallery_is_no_empty_one(gallery, content):
 def test_a_protected_source_is_refused(swapper, protect, people):
     who = swapper.identity(people["dev"], consent=CONSENT)
     protect("Dev D.", people["dev"])
-    with pytest.raises(ProtectedPerson, match=r"the source.*'Dev D.'.*refused from 0.40") as caught:
+    with pytest.raises(ProtectedPerson, match=r"the source.*'Dev D.'.*refused from 0.44") as caught:
         swapper.swap(people["ben"], who)
     assert caught.value.score == pytest.approx(1, abs=1e-3)
 

@@ -2,6 +2,7 @@
 
 from mien.models.catalogue import CONTRACTS, ROLES, Card, Catalogue, Role, read_weights
 from mien.models.contracts import (
+    AgeContract,
     Contract,
     DetectorContract,
     EmbedderContract,
@@ -14,6 +15,7 @@ from mien.models.contracts import (
 __all__ = [
     "CONTRACTS",
     "ROLES",
+    "AgeContract",
     "Card",
     "Catalogue",
     "Contract",

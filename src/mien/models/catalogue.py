@@ -23,6 +23,7 @@ from pydantic_core import ErrorDetails
 
 from mien.errors import CardInvalid, InvalidOption, UnknownModel, WeightsCorrupt, WeightsMissing
 from mien.models.contracts import (
+    AgeContract,
     Contract,
     DetectorContract,
     EmbedderContract,
@@ -31,7 +32,7 @@ from mien.models.contracts import (
     SwapperContract,
 )
 
-Role = Literal["detector", "mesh", "embedder", "swapper", "occlusion"]
+Role = Literal["detector", "mesh", "embedder", "swapper", "occlusion", "age"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
@@ -41,6 +42,7 @@ CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
         "embedder": EmbedderContract,
         "swapper": SwapperContract,
         "occlusion": OcclusionContract,
+        "age": AgeContract,
     }
 )
 SHIPPED = Path(__file__).parent.parent / "weights"

@@ -196,4 +196,25 @@ class OcclusionContract:
     template: str
 
 
-Contract = DetectorContract | MeshContract | EmbedderContract | SwapperContract | OcclusionContract
+@with_config(extra="forbid")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgeContract:
+    """A network that estimates how old an aligned face looks."""
+
+    input: str
+    pixels: PixelFormat
+    output: str
+    """Output with a chance for each number of years from 0 on, (N, Y); they add up to 1."""
+
+    size: Side
+    template: str
+
+
+Contract = (
+    DetectorContract
+    | MeshContract
+    | EmbedderContract
+    | SwapperContract
+    | OcclusionContract
+    | AgeContract
+)

@@ -200,7 +200,8 @@ class ClipPipeline:
         if self._guard is not None and players:
             with watch("guard"):
                 rows_of = [roles.rows[face] for face, _ in roles.pairs]
-                self._guard(time, players, [sight.likenesses[row] for row in rows_of])
+                likenesses = [sight.likenesses[row] for row in rows_of]
+                self._guard(frame, sight.faces[rows_of], sight.presence[rows_of], likenesses)
         # who has no patch yet is made also in an idle frame
         spared = frozenset(n for n in players if idle and n in self._unmade)
         targets = tuple(

@@ -41,13 +41,16 @@ class Pipeline:
             embedder, swap, blend=blend, color_match=color_match, occlusion=occlusion
         )
 
-    def __call__(self, frame: Frame, cast: Cast, *, strength: float = 1.0) -> Swapped:
+    def __call__(
+        self, frame: Frame, cast: Cast, *, strength: float = 1.0, adult: bool = False
+    ) -> Swapped:
         """Swap the faces of ``frame`` as ``cast``, in place: its pixels change.
 
         ``strength`` moves the identity from the target's own (0) to the source's (1) along the
         sphere. A frame without a face of the cast comes back as it is, with nothing chosen; faces
         of which the network made nothing usable are in ``faults`` and stay as they are. Raises
-        Refused if a face must not be swapped; no pixel is changed then.
+        Refused if a face must not be swapped; no pixel is changed then. ``adult`` says that a
+        consent record states that the largest face is an adult's.
         """
         self.check(cast, strength)
         watch = Stopwatch()
@@ -65,7 +68,9 @@ class Pipeline:
         if self.guard is not None:
             with watch("guard"):
                 known = None if own is None else own[chosen]
-                self.guard.picture(frame, found[chosen], known, cast)
+                stated = int(found.areas.argmax()) if adult else -1
+                adults = [face == stated for face in chosen]
+                self.guard.picture(frame, found[chosen], known, cast, adults)
         patches, good, reasons = self.make(
             frame,
             found[chosen],

@@ -9,5 +9,12 @@ from dataclasses import dataclass
 class Limits:
     """The limits of one profile. The defaults are the strictest that ship."""
 
-    protected: float = 0.4
-    """Cosine from which a face is that of somebody in the protected gallery."""
+    minor: float = 18.0
+    """Estimated years below which a face is refused, whatever a consent record says."""
+
+    adult: float = 23.0
+    """Estimated years below which it is refused unless a record says that it is an adult's."""
+
+    protected: float = 0.44
+    """Cosine from which a face is that of somebody in the protected gallery: one comparison in
+    11,000 of two people reaches it (docs/safety.md)."""
