@@ -22,7 +22,12 @@ MienError
 │   ├── ConsentRevoked
 │   ├── ConsentExpired
 │   ├── ConsentForged       the record was edited, copied, or signed by somebody else
-│   └── ClockSetBack
+│   ├── ClockSetBack
+│   ├── ProtectedPerson     somebody in the gallery of protected people
+│   ├── LooksYoung          somebody who may be a minor
+│   ├── UnsuitableContent   the content filter says so
+│   └── EmbedderUnfit       faces that cannot be compared with the protected gallery
+├── GalleryUnusable         the gallery of protected people cannot be read or written
 ├── LedgerUnusable          the consent ledger cannot be read or written
 ├── AuditError              the audit log
 │   ├── AuditUnwritable
@@ -289,6 +294,23 @@ class LooksYoung(Refused):
         super().__init__(
             f"It is refused to swap {what}: the estimated age is {years:.0f} years, and below "
             f"{limit:g} the person may be a minor. {how}"
+        )
+
+
+class UnsuitableContent(Refused):
+    """A picture, or a frame of a clip, is not to be worked on.
+
+    ``score`` is the filter's, 0 to 1, and from ``limit`` on it is refused. ``time`` is that of the
+    frame in seconds; None for a picture.
+    """
+
+    def __init__(self, *, score: float, limit: float, time: float | None) -> None:
+        self.score, self.limit, self.time = score, limit, time
+        what = "the picture" if time is None else f"the frame at {time:.2f} s"
+        super().__init__(
+            f"It is refused to swap faces here: the content filter takes {what} for pornographic "
+            f"(score {score:.2f}, refused from {limit:.2f}). Nothing was written. If that is "
+            "wrong, use another picture or part of the clip."
         )
 
 

@@ -29,6 +29,9 @@ OCCLUSION = "mien-occlusion"
 AGE = "faceres-age"
 """The network that estimates ages."""
 
+CONTENT = "open-nsfw"
+"""The network that knows unsuitable pictures."""
+
 C = TypeVar("C", bound=Contract)
 
 

@@ -25,10 +25,10 @@ from mien.errors import (
     PersonAbsent,
     PictureUnreadable,
 )
-from mien.loader import AGE, OCCLUSION, Loader
+from mien.loader import AGE, CONTENT, OCCLUSION, Loader
 from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, as_list, read_picture
 from mien.media.clip import ClipSettings, Fields, Hardware
-from mien.models import AgeContract, Catalogue, OcclusionContract, SwapperContract
+from mien.models import AgeContract, Catalogue, ContentContract, OcclusionContract, SwapperContract
 from mien.pipeline import (
     LOOK,
     Blend,
@@ -44,6 +44,7 @@ from mien.pipeline import (
 from mien.result import Result
 from mien.safety import Consent, Declares, Gallery, Ledger, Limits
 from mien.stages.age import Ages
+from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Faces, Identity, Role
@@ -122,6 +123,7 @@ class Swapper:
             Gallery(),
             self.ledger.audit,
             Limits(),
+            content=functools.cache(lambda: Content(*loader.refusing(CONTENT, ContentContract))),
             ages=functools.cache(lambda: Ages(*loader.refusing(AGE, AgeContract))),
         )
         before = Occlusion(*loader.load(OCCLUSION, OcclusionContract)) if occlusion else None
@@ -311,8 +313,9 @@ class Swapper:
         ``who`` is the identity to put on, or a whole cast, which leaves out the other options;
         with ``map`` there is none. ``strength`` goes from the target's own identity (0) to the
         source's (1). All frames of an animation are swapped. Raises NoFace, NoSuchFace,
-        PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput; ProtectedPerson
-        and LooksYoung if the source, or a face that would be swapped, must not be;
+        PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput;
+        UnsuitableContent; ProtectedPerson and LooksYoung if the source, or a face that would be
+        swapped, must not be;
         ConsentRevoked or ConsentExpired if it was, also since the identity was made; and what else
         ``identity`` raises of consent and the audit log.
         """
@@ -321,6 +324,7 @@ class Swapper:
         })  # fmt: skip
         self._begin(cast)
         target = picture if isinstance(picture, Picture) else self._read(picture)[0]
+        self._guard.contents(target.frames, cast)
         adult = self.ledger.adult([target.digest])
         moments = tuple(
             self._pipeline(frame, cast, strength=strength, adult=adult) for frame in target.frames

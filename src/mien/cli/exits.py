@@ -12,6 +12,7 @@ from mien.errors import (
     OptionsConflict,
     Refused,
     UnknownModel,
+    UnsuitableContent,
 )
 
 
@@ -25,6 +26,7 @@ class Exit(IntEnum):
     REFUSED = 4
     PARTIAL = 5
     BROKEN = 6
+    CONTENT = 7
     INTERRUPTED = 130
 
     def __str__(self) -> str:
@@ -36,6 +38,7 @@ CODES: tuple[tuple[type[MienError], Exit], ...] = (
     (OptionsConflict, Exit.USAGE),
     (UnknownModel, Exit.USAGE),
     (NoFace, Exit.NO_FACE),
+    (UnsuitableContent, Exit.CONTENT),
     (Refused, Exit.REFUSED),
     (AuditBroken, Exit.BROKEN),
     (MienError, Exit.FAILED),

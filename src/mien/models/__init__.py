@@ -3,6 +3,7 @@
 from mien.models.catalogue import CONTRACTS, ROLES, Card, Catalogue, Role, read_weights
 from mien.models.contracts import (
     AgeContract,
+    ContentContract,
     Contract,
     DetectorContract,
     EmbedderContract,
@@ -18,6 +19,7 @@ __all__ = [
     "AgeContract",
     "Card",
     "Catalogue",
+    "ContentContract",
     "Contract",
     "DetectorContract",
     "EmbedderContract",

@@ -210,6 +210,24 @@ class AgeContract:
     template: str
 
 
+@with_config(extra="forbid")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentContract:
+    """A network that says how likely a whole picture is unsuitable."""
+
+    input: str
+    pixels: PixelFormat
+    output: str
+    """Output with a chance for each kind of picture, (N, kinds)."""
+
+    column: int
+    """Which of the kinds is the unsuitable one."""
+
+    size: Side
+    squeezed: Side
+    """The picture is squeezed to a square of this side, of whose middle ``size`` pixels are cut."""
+
+
 Contract = (
     DetectorContract
     | MeshContract
@@ -217,4 +235,5 @@ Contract = (
     | SwapperContract
     | OcclusionContract
     | AgeContract
+    | ContentContract
 )

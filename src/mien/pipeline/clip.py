@@ -185,6 +185,9 @@ class ClipPipeline:
         """
         watch = Stopwatch()
         idle = self._spare()
+        if self._guard is not None and frame.time is not None:
+            with watch("content"):
+                self._guard.sample(frame)
         sight = self._watcher(frame, watch)
         assert frame.time is not None  # the watcher refuses such frames
         time = frame.time

@@ -10,13 +10,14 @@ from threading import Lock
 import torch
 from torch import Tensor
 
-from mien.errors import EmbedderUnfit, LooksYoung, ProtectedPerson
+from mien.errors import EmbedderUnfit, LooksYoung, ProtectedPerson, UnsuitableContent
 from mien.pipeline.casting import Cast
 from mien.safety.audit import AuditLog
 from mien.safety.policy import Limits
 from mien.safety.protected import SPACE, Gallery, Protected
 from mien.stages.age import Ages
 from mien.stages.align import align
+from mien.stages.content import Content
 from mien.stages.embed import Embedder
 from mien.stages.likeness import Likeness
 from mien.stages.track import SURE
@@ -26,6 +27,9 @@ from mien.types import Faces, Frame
 LOOKS = 5
 """Clear views of a face in a clip by which its age is estimated: the mean of those so far counts.
 """
+
+SAMPLE = Fraction(1)
+"""Seconds of a clip of which one frame is looked at for its content."""
 
 EVERY = Fraction(1, 5)
 """Seconds between them."""
@@ -37,8 +41,8 @@ TURNED = 35.0
 class Guard:
     """Refuses casts and faces; what it refuses is in the audit log. For any number of threads.
 
-    ``embedder`` must be that of the gallery as soon as there is anybody in it. ``ages`` returns the
-    age network, which is loaded when it is first needed.
+    ``embedder`` must be that of the gallery as soon as there is anybody in it. ``ages`` and
+    ``content`` return networks that are loaded when they are first needed.
     """
 
     def __init__(
@@ -49,9 +53,10 @@ class Guard:
         limits: Limits,
         *,
         ages: Callable[[], Ages],
+        content: Callable[[], Content],
     ) -> None:
         self.embedder, self.gallery, self.audit, self.limits = embedder, gallery, audit, limits
-        self.ages = ages
+        self.ages, self.content = ages, content
         self._known: tuple[tuple[Protected, ...], Tensor] | None = None
         self._lock = Lock()
 
@@ -60,6 +65,29 @@ class Guard:
         for role in cast.roles:
             what = "the source"
             self.protected(role.identity.embedding[None], what, [role.identity.consent])
+
+    def contents(self, frames: Sequence[Frame], cast: Cast) -> None:
+        """Refuse to work on a picture, of an animation by one frame a second, for its content.
+
+        Raises as ``suitable``.
+        """
+        last: Fraction | None = None
+        for frame in frames:
+            if last is None or frame.time is None or frame.time - last >= SAMPLE:
+                last = frame.time
+                self.suitable(frame, cast)
+
+    def suitable(self, frame: Frame, cast: Cast) -> None:
+        """Refuse to work on ``frame`` at all for its content.
+
+        Raises UnsuitableContent, and WeightsMissing or WeightsCorrupt if the filter is not there:
+        nothing goes unseen.
+        """
+        with self.audit.refusals(records(cast)):
+            score = self.content()(frame.view)
+            if score >= self.limits.content:
+                time = None if frame.time is None else float(frame.time)
+                raise UnsuitableContent(score=score, limit=self.limits.content, time=time)
 
     def source(self, pictures: Sequence[tuple[Frame, Faces]], *, adult: bool) -> None:
         """Refuse a source of whom one picture, with one face, shows that they may be a minor.
@@ -131,7 +159,8 @@ class ClipGuard:
     """Refuses the faces of one clip, by what each looked like so far."""
 
     def __init__(self, guard: Guard, cast: Cast) -> None:
-        self.guard, self._consents = guard, records(cast)
+        self.guard, self.cast, self._consents = guard, cast, records(cast)
+        self._sampled: Fraction | None = None
         self._compared: dict[int, tuple[Likeness, object]] = {}
         self._looks: dict[int, _Looks] = {}
 
@@ -158,6 +187,17 @@ class ClipGuard:
                 self.guard.protected(means, where(frame.time), self._consents)
                 self._compared |= {number: (likeness, people) for number, likeness in new}
         self._look(frame, faces, numbers, presence)
+
+    def sample(self, frame: Frame) -> None:
+        """Refuse the clip for the content of the next frame, of which one a second is looked at.
+
+        Raises as Guard.suitable.
+        """
+        time, last = frame.time, self._sampled
+        assert time is not None
+        if last is None or not 0 <= time - last < SAMPLE:
+            self._sampled = time
+            self.guard.suitable(frame, self.cast)
 
     def _look(self, frame: Frame, faces: Faces, numbers: list[int], presence: Tensor) -> None:
         """Estimate the ages of faces about which there is something to learn."""

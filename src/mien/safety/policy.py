@@ -9,6 +9,9 @@ from dataclasses import dataclass
 class Limits:
     """The limits of one profile. The defaults are the strictest that ship."""
 
+    content: float = 0.8
+    """Score of the content filter from which a picture is refused, 0 to 1."""
+
     minor: float = 18.0
     """Estimated years below which a face is refused, whatever a consent record says."""
 

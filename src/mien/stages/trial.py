@@ -21,6 +21,7 @@ from torch.nn import functional
 from mien.geometry import cut, fit_similarity, template, zoom_about_centre
 from mien.models import (
     AgeContract,
+    ContentContract,
     Contract,
     DetectorContract,
     EmbedderContract,
@@ -69,6 +70,9 @@ class RoleTrial:
             spare = -picture.shape[-1] % contract.multiple
             picture = functional.pad(picture, (0, spare, 0, spare))
             return {contract.input: contract.pixels.encode(picture)}
+        if isinstance(contract, ContentContract):
+            picture = _portrait().permute(2, 0, 1)[None, :, : contract.size, : contract.size]
+            return {contract.input: contract.pixels.encode(picture)}
         pixels = contract.pixels.encode(_crops(contract))
         if not isinstance(contract, SwapperContract):
             return {contract.input: pixels}
@@ -85,7 +89,9 @@ class RoleTrial:
             shift = _apart(exact[contract.mesh], made[contract.mesh]) / contract.size
             logit = _apart(exact[contract.presence], made[contract.presence])
             return _more(shift, MOST_SHIFT, "points") or _more(logit, MOST_LOGIT, "presence")
-        if isinstance(contract, AgeContract):  # refusals hang on it: it runs on the CPU alone
+        if isinstance(
+            contract, AgeContract | ContentContract
+        ):  # refusals hang on it: it runs on the CPU alone
             return "its estimates are wanted exact"
         a, b = exact[contract.output].flatten(1), made[contract.output].flatten(1)
         if isinstance(contract, EmbedderContract):
