@@ -28,6 +28,7 @@ MienError
 │   ├── UnsuitableContent   the content filter says so
 │   └── EmbedderUnfit       faces that cannot be compared with the protected gallery
 ├── GalleryUnusable         the gallery of protected people cannot be read or written
+├── PolicyInvalid           the file with the limits
 ├── LedgerUnusable          the consent ledger cannot be read or written
 ├── AuditError              the audit log
 │   ├── AuditUnwritable
@@ -333,6 +334,16 @@ class GalleryUnusable(MienError):
         super().__init__(
             f"The gallery of protected people at {path} cannot be used: {reason}. Put back a copy, "
             "or move it away and add the people anew."
+        )
+
+
+class PolicyInvalid(MienError):
+    """The file with the limits cannot be read, or says what is not allowed; nothing is swapped."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"The policy file {path} cannot be used: {reason}. docs/safety.md has its keys."
         )
 
 

@@ -42,7 +42,8 @@ from mien.pipeline import (
     rounded,
 )
 from mien.result import Result
-from mien.safety import Consent, Declares, Gallery, Ledger, Limits
+from mien.safety import Consent, Declares, Gallery, Ledger
+from mien.safety.policy import note_policy, read_policy
 from mien.stages.age import Ages
 from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
@@ -118,11 +119,13 @@ class Swapper:
         self.ledger = Ledger(Path(ledger) if ledger else None)
         self._begun: set[tuple[Path, tuple[str, ...]]] = set()
         embedder = self._identifier.embedder
+        policy = read_policy()
+        note_policy(policy, self.ledger.audit)
         self._guard = Guard(
             embedder,
             Gallery(),
             self.ledger.audit,
-            Limits(),
+            policy.limits,
             content=functools.cache(lambda: Content(*loader.refusing(CONTENT, ContentContract))),
             ages=functools.cache(lambda: Ages(*loader.refusing(AGE, AgeContract))),
         )
