@@ -160,6 +160,7 @@ def test_the_result_tells_what_happened(swapper, load, dev):
         "align",
         "swap",
         "mask",
+        "guard",
         "occlusion",
         "blend",
     }

@@ -22,7 +22,13 @@ MienError
 │   ├── ConsentRevoked
 │   ├── ConsentExpired
 │   ├── ConsentForged       the record was edited, copied, or signed by somebody else
-│   └── ClockSetBack
+│   ├── ClockSetBack
+│   ├── ProtectedPerson     somebody in the gallery of protected people
+│   ├── LooksYoung          somebody who may be a minor
+│   ├── UnsuitableContent   the content filter says so
+│   └── EmbedderUnfit       faces that cannot be compared with the protected gallery
+├── GalleryUnusable         the gallery of protected people cannot be read or written
+├── PolicyInvalid           the file with the limits
 ├── LedgerUnusable          the consent ledger cannot be read or written
 ├── AuditError              the audit log
 │   ├── AuditUnwritable
@@ -256,6 +262,92 @@ class ClockSetBack(Refused):
         super().__init__(
             f"This machine's clock says {now}, and {what} is of {seen}: the clock was set back. "
             "Whether a consent has expired cannot be told. Set the clock right."
+        )
+
+
+class ProtectedPerson(Refused):
+    """Somebody would be swapped who is in the protected gallery.
+
+    ``label`` says who; ``score`` is a cosine, and from ``limit`` on it is refused.
+    """
+
+    def __init__(self, what: str, *, label: str, score: float, limit: float) -> None:
+        self.what, self.label, self.score, self.limit = what, label, score, limit
+        super().__init__(
+            f"It is refused to swap {what}: it looks like {label!r} in the gallery of protected "
+            f"people (cosine {score:.2f}, refused from {limit:.2f}). Use a picture of somebody "
+            "else. If it is somebody else, whoever keeps the gallery can look into it: 'mien "
+            "protect list' and 'mien protect remove'."
+        )
+
+
+class LooksYoung(Refused):
+    """Somebody would be swapped who may be a minor.
+
+    ``years`` is an estimate, and below ``limit`` it is refused; ``clearable`` says whether a record
+    of an adult's consent would allow it.
+    """
+
+    def __init__(self, what: str, *, years: float, limit: float, clearable: bool) -> None:
+        self.what, self.years, self.limit, self.clearable = what, years, limit, clearable
+        how = (
+            "If you know that it is an adult, record it for this picture: 'mien consent grant "
+            "PICTURE --adult …'; docs/safety.md says what that means."
+            if clearable
+            else "Use a picture of an adult."
+        )
+        super().__init__(
+            f"It is refused to swap {what}: the estimated age is {years:.0f} years, and below "
+            f"{limit:g} the person may be a minor. {how}"
+        )
+
+
+class UnsuitableContent(Refused):
+    """A picture, or a frame of a clip, is not to be worked on.
+
+    ``score`` is the filter's, 0 to 1, and from ``limit`` on it is refused. ``time`` is that of the
+    frame in seconds; None for a picture.
+    """
+
+    def __init__(self, *, score: float, limit: float, time: float | None) -> None:
+        self.score, self.limit, self.time = score, limit, time
+        what = "the picture" if time is None else f"the frame at {time:.2f} s"
+        super().__init__(
+            f"It is refused to swap faces here: the content filter takes {what} for pornographic "
+            f"(score {score:.2f}, refused from {limit:.2f}). Nothing was written. If that is "
+            "wrong, use another picture or part of the clip."
+        )
+
+
+class EmbedderUnfit(Refused):
+    """The protected gallery was made by another network than the one that knows the faces."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        self.found, self.expected = found, expected
+        super().__init__(
+            f"Faces embedded by {found!r} cannot be compared with the protected gallery, which "
+            f"{expected!r} made. Choose a swap network that uses {expected!r}."
+        )
+
+
+class GalleryUnusable(MienError):
+    """The file with the protected people cannot be used; nothing is swapped without it."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"The gallery of protected people at {path} cannot be used: {reason}. Put back a copy, "
+            "or move it away and add the people anew."
+        )
+
+
+class PolicyInvalid(MienError):
+    """The file with the limits cannot be read, or says what is not allowed; nothing is swapped."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(
+            f"The policy file {path} cannot be used: {reason}. docs/safety.md has its keys."
         )
 
 

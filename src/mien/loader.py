@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-from mien.engines import Engine, choose, limit_memory, settled
+from mien.engines import Engine, OnnxEngine, choose, limit_memory, settled
 from mien.models import (
     CONTRACTS,
     Catalogue,
@@ -25,6 +25,12 @@ MESH = "facemesh"
 
 OCCLUSION = "mien-occlusion"
 """The network that sees what is before a face."""
+
+AGE = "faceres-age"
+"""The network that estimates ages."""
+
+CONTENT = "open-nsfw"
+"""The network that knows unsuitable pictures."""
 
 C = TypeVar("C", bound=Contract)
 
@@ -65,6 +71,16 @@ class Loader:
             trial=RoleTrial(card.contract),
         )
         return engine, cast("C", card.contract)
+
+    def refusing(self, name: str, kind: type[C]) -> tuple[Engine, C]:
+        """Return the network called ``name`` that ships, on the CPU: work is refused by it.
+
+        What is refused depends neither on the provider nor on a user's own cards. Raises as
+        ``load`` does.
+        """
+        role = next(role for role, contract in CONTRACTS.items() if contract is kind)
+        card = Catalogue().card(name, role)
+        return OnnxEngine(name, card.read, threads=self.threads), cast("C", card.contract)
 
     def finder(self, detector: str) -> FaceFinder:
         """Return what finds faces with the detector of this name."""

@@ -26,7 +26,7 @@ from mien.media.draw import draw_faces
 from mien.models import Catalogue
 from mien.pipeline import EmbeddingCache, Identifier, assign, in_order
 from mien.result import describe, picture_of
-from mien.types import Faces
+from mien.types import Faces, Identity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +116,14 @@ class Observer:
             for face, person in assign(far, limit):
                 people[face] = known[person].name
         return Sighting(read, faces, tuple(people), far)
+
+    def person(self, picture: PictureLike) -> Identity:
+        """Return who the largest face in ``picture`` is; it cannot be put on another.
+
+        Raises PictureUnreadable, NoFace.
+        """
+        read = read_picture(picture, max_megapixels=self.max_megapixels)
+        return self._identifier.reference([read])
 
     @cached_property
     def _identifier(self) -> Identifier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -24,10 +25,10 @@ from mien.errors import (
     PersonAbsent,
     PictureUnreadable,
 )
-from mien.loader import OCCLUSION, Loader
+from mien.loader import AGE, CONTENT, OCCLUSION, Loader
 from mien.media import MAX_MEGAPIXELS, Picture, PictureLike, as_list, read_picture
 from mien.media.clip import ClipSettings, Fields, Hardware
-from mien.models import Catalogue, OcclusionContract, SwapperContract
+from mien.models import AgeContract, Catalogue, ContentContract, OcclusionContract, SwapperContract
 from mien.pipeline import (
     LOOK,
     Blend,
@@ -35,13 +36,17 @@ from mien.pipeline import (
     ClipPipeline,
     EmbeddingCache,
     Governor,
+    Guard,
     Pipeline,
     Policy,
     rounded,
 )
 from mien.result import Result
-from mien.safety import Consent, Declares, Ledger
+from mien.safety import Consent, Declares, Gallery, Ledger
 from mien.safety.manifest import Provenance
+from mien.safety.policy import note_policy, read_policy
+from mien.stages.age import Ages
+from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Faces, Identity, Role
@@ -123,9 +128,25 @@ class Swapper:
         self.ledger = Ledger(Path(ledger) if ledger else None)
         self._begun: set[tuple[Path, tuple[str, ...]]] = set()
         embedder = self._identifier.embedder
+        policy = read_policy()
+        note_policy(policy, self.ledger.audit)
+        self._guard = Guard(
+            embedder,
+            Gallery(),
+            self.ledger.audit,
+            policy.limits,
+            content=functools.cache(lambda: Content(*loader.refusing(CONTENT, ContentContract))),
+            ages=functools.cache(lambda: Ages(*loader.refusing(AGE, AgeContract))),
+        )
         before = Occlusion(*loader.load(OCCLUSION, OcclusionContract)) if occlusion else None
         self._pipeline = Pipeline(
-            finder, embedder, swap, blend=blend, color_match=color_match, occlusion=before
+            finder,
+            embedder,
+            swap,
+            blend=blend,
+            color_match=color_match,
+            occlusion=before,
+            guard=self._guard,
         )
         self._engines = (
             finder.detector.engine,
@@ -158,7 +179,7 @@ class Swapper:
 
         ``consent`` states whose face it is and that its use is agreed to. It is recorded in the
         ledger; without it, a statement recorded earlier for the same pictures is used, or the one
-        record whose id is ``consent_record``. Raises ConsentMissing, ConsentRevoked,
+        record whose id is ``consent_record``. Raises LooksYoung, ConsentMissing, ConsentRevoked,
         ConsentExpired, ConsentForged, ClockSetBack, NoFace, DifferentPeople, PictureUnreadable,
         LedgerUnusable, AuditUnwritable.
         """
@@ -175,6 +196,10 @@ class Swapper:
             if consent is not None and not consent.strip():
                 raise ConsentMissing(name)
             person, used = self._identifier.person(read)
+            self._guard.source(
+                [(one.frame, self._identifier.face(one)) for one in read if one.digest in used],
+                adult=self.ledger.adult(used),
+            )
             if consent is not None:
                 face, space = rounded(person), person.space
                 known = self.ledger.record(consent, used, picture=name, face=face, space=space)
@@ -192,6 +217,7 @@ class Swapper:
         *,
         declares: Declares,
         they_agreed: bool = False,
+        adult: bool = False,
         purpose: str = "",
         expires: datetime | date | str | None = None,
     ) -> Consent:
@@ -199,7 +225,8 @@ class Swapper:
 
         ``declares`` says who states it: 'self', the person in the picture; 'other', somebody else,
         and ``they_agreed`` says that the person was asked; 'licensed', for a picture whose licence
-        allows it; 'no-real-person'. ``purpose`` is for what the face may be used. ``expires`` is
+        allows it; 'no-real-person'. ``adult`` states that the person is one: docs/safety.md says
+        what that allows. ``purpose`` is for what the face may be used. ``expires`` is
         the last day, in UTC, on which it holds, or a time with its zone. Consent that was revoked
         or has expired is granted anew. Raises ConsentMissing, ConsentUnconfirmed, InvalidOption,
         and what ``identity`` raises.
@@ -216,6 +243,7 @@ class Swapper:
                 picture=name,
                 declares=declares,
                 agreed=they_agreed,
+                adult=adult,
                 purpose=purpose,
                 expires=expires,
                 face=rounded(person),
@@ -305,6 +333,8 @@ class Swapper:
         with ``map`` there is none. ``strength`` goes from the target's own identity (0) to the
         source's (1). All frames of an animation are swapped. Raises NoFace, NoSuchFace,
         PersonAbsent, PictureUnreadable, InvalidOption, OptionsConflict, BadOutput;
+        UnsuitableContent; ProtectedPerson and LooksYoung if the source, or a face that would be
+        swapped, must not be;
         ConsentRevoked or ConsentExpired if it was, also since the identity was made; and what else
         ``identity`` raises of consent and the audit log.
         """
@@ -313,7 +343,11 @@ class Swapper:
         })  # fmt: skip
         self._begin(cast)
         target = picture if isinstance(picture, Picture) else self._read(picture)[0]
-        moments = tuple(self._pipeline(frame, cast, strength=strength) for frame in target.frames)
+        self._guard.contents(target.frames, cast)
+        adult = self.ledger.adult([target.digest])
+        moments = tuple(
+            self._pipeline(frame, cast, strength=strength, adult=adult) for frame in target.frames
+        )
         gpu = Peak.of(self._engines)
         result = Result(
             moments,
@@ -445,11 +479,12 @@ class Swapper:
         )
 
     def _begin(self, cast: Cast) -> None:
-        """Make sure of the consent to a cast, and that the audit log tells of its use."""
+        """Make sure that a cast may be played, and that the audit log tells of its use."""
         records = tuple(dict.fromkeys(role.identity.consent for role in cast.roles))
         ledger = self.ledger
         with ledger.audit.refusals(records):
             ledger.check(records)
+        self._guard.cast(cast)
         self._provenance.prepare()
         if (ledger.path, records) not in self._begun:  # a line for each frame would tell no more
             ledger.audit.append("swap.begun", records=list(records), model=self.model)

@@ -21,7 +21,10 @@ from mien.media import read_picture
 
 ROOT = Path(__file__).parents[2]
 MAIN = "import sys; from mien.cli.app import run; sys.exit(run(sys.argv[1:]))"
-NAMES = ["retinaface", "yunet", "facemesh", "sface", "mien-256", "mien-lite", "mien-occlusion"]
+NAMES = [
+    *("retinaface", "yunet", "facemesh", "sface", "mien-256", "mien-lite", "mien-occlusion"),
+    *("faceres-age", "open-nsfw"),
+]
 
 
 # mien faces

@@ -72,7 +72,16 @@ def test_the_report_says_what_happened(mien_, loaded, tmp_path, people, swapper,
             assert top < y < bottom
     assert first["box"][2] <= 240 <= second["box"][0]  # the larger portrait is the left one
     times = report["milliseconds"]
-    assert list(times) == ["detect", "landmark", "align", "swap", "mask", "occlusion", "blend"]
+    assert list(times) == [
+        "detect",
+        "landmark",
+        "guard",
+        "align",
+        "swap",
+        "mask",
+        "occlusion",
+        "blend",
+    ]
     assert all(time >= 0 for time in times.values())
     assert out.is_file()
 

@@ -22,6 +22,7 @@ from mien.cli import (
     evaluate,
     faces,
     models,
+    protect,
     swap,
     train,
     verify,
@@ -45,6 +46,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.add_typer(consent.app, name="consent")
+app.add_typer(protect.app, name="protect")
 app.add_typer(audit.app, name="audit")
 app.add_typer(models.app, name="models")
 app.add_typer(train.app, name="train")

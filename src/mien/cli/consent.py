@@ -59,6 +59,14 @@ def grant(
             "--they-agreed", help="With 'other': the person was asked, and agreed to this use."
         ),
     ] = False,
+    adult: Annotated[
+        bool,
+        typer.Option(
+            "--adult",
+            help="State that the person is an adult: a face that is refused because it may be a "
+            "minor's is then allowed, unless it clearly looks like one.",
+        ),
+    ] = False,
     purpose: Annotated[str, typer.Option(help="For what the face may be used.")] = "",
     expires: Annotated[
         str | None,
@@ -107,6 +115,7 @@ def grant(
             statement,
             declares=declares,
             they_agreed=they_agreed,
+            adult=adult,
             purpose=purpose,
             expires=expires,
         )
@@ -292,6 +301,8 @@ def _row(record: Consent, now: datetime) -> dict[str, Any]:
     }
     if record.declares == "other":
         row["agreed"] = record.agreed
+    if record.adult:
+        row["adult"] = True
     if record.revoked is not None:
         row |= {"revoked": record.revoked.isoformat(), "reason": record.reason}
     return row

@@ -12,6 +12,7 @@ from mien.errors import (
     OptionsConflict,
     Refused,
     UnknownModel,
+    UnsuitableContent,
 )
 
 
@@ -28,6 +29,7 @@ class Exit(IntEnum):
     TAMPERED = 7
     UNPROVEN = 8
     NOTHING = 9
+    CONTENT = 10
     INTERRUPTED = 130
 
     def __str__(self) -> str:
@@ -39,6 +41,7 @@ CODES: tuple[tuple[type[MienError], Exit], ...] = (
     (OptionsConflict, Exit.USAGE),
     (UnknownModel, Exit.USAGE),
     (NoFace, Exit.NO_FACE),
+    (UnsuitableContent, Exit.CONTENT),
     (Refused, Exit.REFUSED),
     (AuditBroken, Exit.BROKEN),
     (MienError, Exit.FAILED),

@@ -2,7 +2,8 @@
 
 The points are those that the networks' authors trained with, in pixels at the size they were
 given for: ArcFace's by InsightFace (``arcface_112_v1`` is its frontal pose), FFHQ's by the FFHQ
-alignment script. ``arcface_128`` is ``arcface_112_v2`` with eight columns added on the left.
+alignment script. ``arcface_128`` is ``arcface_112_v2`` with eight columns added on the left;
+``loose_224`` is a square 1.32 times as large about it, from above the hair to below the chin.
 """
 
 from __future__ import annotations
@@ -76,6 +77,15 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
                 (64.0252, 71.7366),
                 (49.5493, 92.3655),
                 (78.7299, 92.2041),
+            ),
+            _template(
+                "loose_224",
+                224,
+                (88.6898, 85.6693),
+                (135.4058, 85.4109),
+                (112.1963, 112.2379),
+                (93.0048, 139.5868),
+                (131.6912, 139.3729),
             ),
             _template(
                 "ffhq_512",

@@ -2,6 +2,8 @@
 
 from mien.models.catalogue import CONTRACTS, ROLES, Card, Catalogue, Role, read_weights
 from mien.models.contracts import (
+    AgeContract,
+    ContentContract,
     Contract,
     DetectorContract,
     EmbedderContract,
@@ -14,8 +16,10 @@ from mien.models.contracts import (
 __all__ = [
     "CONTRACTS",
     "ROLES",
+    "AgeContract",
     "Card",
     "Catalogue",
+    "ContentContract",
     "Contract",
     "DetectorContract",
     "EmbedderContract",

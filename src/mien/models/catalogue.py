@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -23,6 +24,8 @@ from pydantic_core import ErrorDetails
 
 from mien.errors import CardInvalid, InvalidOption, UnknownModel, WeightsCorrupt, WeightsMissing
 from mien.models.contracts import (
+    AgeContract,
+    ContentContract,
     Contract,
     DetectorContract,
     EmbedderContract,
@@ -31,7 +34,7 @@ from mien.models.contracts import (
     SwapperContract,
 )
 
-Role = Literal["detector", "mesh", "embedder", "swapper", "occlusion"]
+Role = Literal["detector", "mesh", "embedder", "swapper", "occlusion", "age", "content"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
@@ -41,6 +44,8 @@ CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
         "embedder": EmbedderContract,
         "swapper": SwapperContract,
         "occlusion": OcclusionContract,
+        "age": AgeContract,
+        "content": ContentContract,
     }
 )
 SHIPPED = Path(__file__).parent.parent / "weights"
@@ -59,6 +64,9 @@ class Card:
 
     size: int
     """Bytes of the file."""
+
+    package: str = ""
+    """Package that carries the file; empty if it lies beside the card."""
 
     sha256: str
     licence: str
@@ -184,9 +192,19 @@ def _card(table: dict[str, Any], folder: Path) -> Card:
     return replace(
         card,
         contract=contract,
-        file=folder / card.file,
+        file=_carrier(card.package, folder) / card.file,
         notice=folder / card.notice if card.notice else None,
     )
+
+
+def _carrier(package: str, folder: Path) -> Path:
+    """Return the folder of ``package``, which is not run; if it is not there, one that is not."""
+    if not package:
+        return folder
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        return folder / package
+    return Path(found.origin).parent
 
 
 def _checked(kind: Any, table: Any) -> Any:

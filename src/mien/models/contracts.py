@@ -196,4 +196,44 @@ class OcclusionContract:
     template: str
 
 
-Contract = DetectorContract | MeshContract | EmbedderContract | SwapperContract | OcclusionContract
+@with_config(extra="forbid")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgeContract:
+    """A network that estimates how old an aligned face looks."""
+
+    input: str
+    pixels: PixelFormat
+    output: str
+    """Output with a chance for each number of years from 0 on, (N, Y); they add up to 1."""
+
+    size: Side
+    template: str
+
+
+@with_config(extra="forbid")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentContract:
+    """A network that says how likely a whole picture is unsuitable."""
+
+    input: str
+    pixels: PixelFormat
+    output: str
+    """Output with a chance for each kind of picture, (N, kinds)."""
+
+    column: int
+    """Which of the kinds is the unsuitable one."""
+
+    size: Side
+    squeezed: Side
+    """The picture is squeezed to a square of this side, of whose middle ``size`` pixels are cut."""
+
+
+Contract = (
+    DetectorContract
+    | MeshContract
+    | EmbedderContract
+    | SwapperContract
+    | OcclusionContract
+    | AgeContract
+    | ContentContract
+)

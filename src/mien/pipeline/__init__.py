@@ -6,6 +6,7 @@ from mien.pipeline.clip import MEMORY, ClipPipeline, Made, Seen
 from mien.pipeline.finder import FaceFinder
 from mien.pipeline.frame import Pipeline
 from mien.pipeline.governor import STEPS, Effort, Governor
+from mien.pipeline.guarding import Guard
 from mien.pipeline.identify import Identifier, rounded
 from mien.pipeline.patch import Blend
 from mien.pipeline.policy import Action, Policy
@@ -24,6 +25,7 @@ __all__ = [
     "EmbeddingCache",
     "FaceFinder",
     "Governor",
+    "Guard",
     "Identifier",
     "Made",
     "Pipeline",

@@ -26,6 +26,7 @@ from mien.pipeline.fading import Fader, Wish
 from mien.pipeline.following import Follower, Roles
 from mien.pipeline.frame import Pipeline, largest_only, wanted
 from mien.pipeline.governor import Governor
+from mien.pipeline.guarding import ClipGuard
 from mien.pipeline.patch import Patches, lay
 from mien.pipeline.policy import CLEAR, Inspector, Log, Policy, Reason, exact
 from mien.pipeline.stopwatch import Stopwatch
@@ -111,6 +112,7 @@ class ClipPipeline:
         self.policy = policy or Policy()
         self.look, self.smooth, self.governor = look, smooth, governor
         self._turn = 0
+        self._guard = None if pipeline.guard is None else ClipGuard(pipeline.guard, cast)
         embedder = pipeline.embedder
         self._watcher = Watcher(
             pipeline.finder,
@@ -176,9 +178,16 @@ class ClipPipeline:
             pool.shutdown(cancel_futures=True)
 
     def see(self, frame: Frame) -> Seen:
-        """Find out who is in the next frame, and what is to be done; changes no pixel."""
+        """Find out who is in the next frame, and what is to be done; changes no pixel.
+
+        Raises Refused if a face must not be swapped: what was made of the clip is then to be given
+        up.
+        """
         watch = Stopwatch()
         idle = self._spare()
+        if self._guard is not None and frame.time is not None:
+            with watch("content"):
+                self._guard.sample(frame)
         sight = self._watcher(frame, watch)
         assert frame.time is not None  # the watcher refuses such frames
         time = frame.time
@@ -191,6 +200,11 @@ class ClipPipeline:
             self._bad = {number: self._bad.get(number, time) for number in bad}
         numbers = roles.faces.ids.tolist()
         players = [numbers[face] for face, _ in roles.pairs]
+        if self._guard is not None and players:
+            with watch("guard"):
+                rows_of = [roles.rows[face] for face, _ in roles.pairs]
+                likenesses = [sight.likenesses[row] for row in rows_of]
+                self._guard(frame, sight.faces[rows_of], sight.presence[rows_of], likenesses)
         # who has no patch yet is made also in an idle frame
         spared = frozenset(n for n in players if idle and n in self._unmade)
         targets = tuple(

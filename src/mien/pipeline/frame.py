@@ -9,6 +9,7 @@ from mien.choice import is_number
 from mien.errors import InvalidOption, SpaceMismatch
 from mien.pipeline.casting import Cast, in_order
 from mien.pipeline.finder import FaceFinder
+from mien.pipeline.guarding import Guard
 from mien.pipeline.patch import Blend, PatchMaker, lay
 from mien.pipeline.stopwatch import Stopwatch
 from mien.stages.align import align
@@ -19,7 +20,10 @@ from mien.types import Fault, Frame, Swapped
 
 
 class Pipeline:
-    """Swaps faces in frames. Holds no state between frames; may be used from many threads."""
+    """Swaps faces in frames. Holds no state between frames; may be used from many threads.
+
+    ``guard`` refuses what must not be swapped; None is for those who measure.
+    """
 
     def __init__(
         self,
@@ -30,18 +34,23 @@ class Pipeline:
         blend: Blend = "alpha",
         color_match: bool = True,
         occlusion: Occlusion | None = None,
+        guard: Guard | None = None,
     ) -> None:
-        self.finder, self.embedder, self.swap = finder, embedder, swap
+        self.finder, self.embedder, self.swap, self.guard = finder, embedder, swap, guard
         self.make = PatchMaker(
             embedder, swap, blend=blend, color_match=color_match, occlusion=occlusion
         )
 
-    def __call__(self, frame: Frame, cast: Cast, *, strength: float = 1.0) -> Swapped:
+    def __call__(
+        self, frame: Frame, cast: Cast, *, strength: float = 1.0, adult: bool = False
+    ) -> Swapped:
         """Swap the faces of ``frame`` as ``cast``, in place: its pixels change.
 
         ``strength`` moves the identity from the target's own (0) to the source's (1) along the
         sphere. A frame without a face of the cast comes back as it is, with nothing chosen; faces
-        of which the network made nothing usable are in ``faults`` and stay as they are.
+        of which the network made nothing usable are in ``faults`` and stay as they are. Raises
+        Refused if a face must not be swapped; no pixel is changed then. ``adult`` says that a
+        consent record states that the largest face is an adult's.
         """
         self.check(cast, strength)
         watch = Stopwatch()
@@ -56,6 +65,12 @@ class Pipeline:
         chosen, roles = [face for face, _ in pairs], [role for _, role in pairs]
         if not chosen:
             return Swapped(frame, found, distances=far, timings=watch.seconds)
+        if self.guard is not None:
+            with watch("guard"):
+                known = None if own is None else own[chosen]
+                stated = int(found.areas.argmax()) if adult else -1
+                adults = [face == stated for face in chosen]
+                self.guard.picture(frame, found[chosen], known, cast, adults)
         patches, good, reasons = self.make(
             frame,
             found[chosen],

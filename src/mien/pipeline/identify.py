@@ -6,8 +6,10 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from threading import Lock
 
 import torch
+from cachetools import LRUCache
 from torch import Tensor
 
 from mien.errors import DifferentPeople, NoFace
@@ -19,6 +21,9 @@ from mien.stages.embed import Embedder, distances, mean_identity, strangers
 from mien.types import Faces, Frame, Identity
 
 log = logging.getLogger(__name__)
+
+REMEMBERED = 64
+"""Pictures whose largest face need not be looked for again."""
 
 STEPS = 64
 """Into how many steps a unit is cut by ``rounded``."""
@@ -35,6 +40,8 @@ class Identifier:
     ) -> None:
         self.finder, self.embedder, self.cache = finder, embedder, cache
         self.networks = networks
+        self._faces: LRUCache[str, Faces] = LRUCache(REMEMBERED)
+        self._lock = Lock()
 
     def __call__(
         self, pictures: Sequence[Picture], consent: Callable[[list[str]], str]
@@ -93,14 +100,26 @@ class Identifier:
         )
         return person, used
 
-    def _embed(self, picture: Picture, digest: str) -> Tensor:
-        known = self.cache.get(digest, self.networks)
+    def face(self, picture: Picture) -> Faces:
+        """Return the largest face in a picture; the last ones are remembered. Raises NoFace."""
+        digest = picture.digest
+        with self._lock:
+            known = self._faces.get(digest)
         if known is not None:
             return known
         faces = self.finder(picture.frame.view, largest_only=True)
         if not len(faces):
             raise NoFace(picture.name)
-        embedding = self.embedder(align(picture.frame, faces[0], self.embedder.contract))[0].cpu()
+        with self._lock:
+            self._faces[digest] = faces[0]
+        return faces[0]
+
+    def _embed(self, picture: Picture, digest: str) -> Tensor:
+        known = self.cache.get(digest, self.networks)
+        if known is not None:
+            return known
+        face = self.face(picture)
+        embedding = self.embedder(align(picture.frame, face, self.embedder.contract))[0].cpu()
         self.cache.put(digest, self.networks, embedding)
         return embedding
 

@@ -1,9 +1,11 @@
-"""Consent and marks: what the engine asks before it works, and leaves on what it made."""
+"""Consent, refusals and marks: what is asked before work, declined, and left on what was made."""
 
 from mien.safety.audit import AuditLog
 from mien.safety.consent import Consent, Declares
 from mien.safety.ledger import Ledger
 from mien.safety.marks import DIGITAL_SOURCE_TYPE, SYNTHETIC, statement, xmp_packet
+from mien.safety.policy import Limits
+from mien.safety.protected import Gallery, Protected
 
 __all__ = [
     "DIGITAL_SOURCE_TYPE",
@@ -11,7 +13,10 @@ __all__ = [
     "AuditLog",
     "Consent",
     "Declares",
+    "Gallery",
     "Ledger",
+    "Limits",
+    "Protected",
     "statement",
     "xmp_packet",
 ]

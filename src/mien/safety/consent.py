@@ -39,6 +39,9 @@ class Consent:
     agreed: bool = False
     """Whether it was said, apart from the statement, that another person agreed."""
 
+    adult: bool = False
+    """Whether it was said that the person in the pictures is an adult."""
+
     purpose: str = ""
     """For what the face may be used; empty if that was left open."""
 

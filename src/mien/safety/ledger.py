@@ -99,6 +99,7 @@ class Ledger:
         picture: str,
         declares: str = UNSTATED,
         agreed: bool = False,
+        adult: bool = False,
         purpose: str = "",
         expires: datetime | date | str | None = None,
         face: bytes | None = None,
@@ -109,10 +110,10 @@ class Ledger:
 
         ``declares`` is one of Declares; 'other' takes ``agreed`` as well. ``expires`` is as for
         consent.until. ``face`` is the rounded embedding of the person, by the network ``space``,
-        of which the commitment is kept. ``anew`` allows what was revoked or has expired to be
-        stated once more. Raises ConsentMissing for an empty statement, naming ``picture``;
-        ConsentUnconfirmed, ConsentRevoked, ConsentExpired, ClockSetBack, InvalidOption;
-        LedgerUnusable and AuditUnwritable when it cannot be written.
+        of which the commitment is kept. ``adult`` states that they are one. ``anew`` allows what
+        was revoked or has expired to be stated once more. Raises ConsentMissing for an
+        empty statement, naming ``picture``; ConsentUnconfirmed, ConsentRevoked, ConsentExpired,
+        ClockSetBack, InvalidOption; LedgerUnusable and AuditUnwritable when it cannot be written.
         """
         statement, purpose = _one_line(statement), _one_line(purpose)
         if not statement:
@@ -127,14 +128,14 @@ class Ledger:
             now = self._now(state)
             if end is not None and end <= now:
                 raise InvalidOption("expires", _said(end), f"a time after {_said(now)}")
-            terms = (declares, purpose, end)
+            terms = (declares, adult, purpose, end)
             same = [
                 known
                 for known in self._covering(database, state, digests, now)
                 if known.statement == statement
             ]
             for known in same:
-                also = (known.declares, known.purpose, known.expires)
+                also = (known.declares, known.adult, known.purpose, known.expires)
                 if also == terms and known.state(now) == "valid":
                     return known
             if same and same[0].state(now) != "valid" and not anew:
@@ -146,6 +147,7 @@ class Ledger:
                 granted=now,
                 declares=declares,
                 agreed=agreed,
+                adult=adult,
                 purpose=purpose,
                 expires=end,
                 digests=tuple(sorted(set(digests))),
@@ -185,6 +187,19 @@ class Ledger:
         if named:
             _refuse(named[0], now)
         return None
+
+    def adult(self, digests: Sequence[str]) -> bool:
+        """Return whether a valid record that covers all of these pictures says: an adult's.
+
+        Raises ConsentForged, ClockSetBack, LedgerUnusable.
+        """
+        if not self._there():
+            return False
+        with self._open() as database:
+            state = self._state(database)
+            now = self._now(state)
+            covering = self._covering(database, state, digests, now)
+        return any(one.adult and one.state(now) == "valid" for one in covering)
 
     def check(self, records: Sequence[str]) -> None:
         """Make sure that all of these records, by id, are there and valid: half a millisecond.
@@ -330,6 +345,7 @@ class Ledger:
                 granted=datetime.fromisoformat(body["granted"]),
                 declares=body["declares"],
                 agreed=body["agreed"],
+                adult=body.get("adult", False),
                 purpose=body["purpose"],
                 expires=body["expires"] and datetime.fromisoformat(body["expires"]),
                 digests=tuple(body["digests"]),
@@ -424,6 +440,8 @@ class Ledger:
                 "space": consent.space,
                 "salt": consent.salt,
                 "commitment": consent.commitment,
+                # older records lack it, and it is false of them
+                **({"adult": True} if consent.adult else {}),
             }
         )
         database.execute(

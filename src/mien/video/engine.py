@@ -17,6 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from mien.engines import Engine, Peak
+from mien.errors import Refused
 from mien.media.clip import (
     Behind,
     Clip,
@@ -224,7 +225,7 @@ class _Run:
             with writer:
                 self.kept = writer.frames_kept
                 self._take_all(writer)
-        except _Untouched:
+        except (_Untouched, Refused):  # of what is refused no piece is kept either
             writer.forget()
             raise
         assert writer.result is not None
@@ -274,6 +275,9 @@ class _Run:
             both.forget()
             self._complete(writer)
             return
+        except Refused:
+            both.forget()
+            raise
         self.beside += [path, *([] if both.beside is None else [both.beside])]
 
     def _complete(self, writer: ClipWriter) -> None:
