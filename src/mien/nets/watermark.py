@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mien.nets.blocks import ConvNorm, Residual
+
 LUMA = (0.299, 0.587, 0.114)
 """Brightness of red, green and blue (ITU-R BT.601)."""
 
@@ -270,11 +272,11 @@ class Decoder(nn.Module):
         super().__init__()
         self.shape = shape
         widths = shape.widths
-        self.stem = _Conv(8, widths[0])
-        stages: list[nn.Module] = [_Residual(widths[0])]
+        self.stem = ConvNorm(8, widths[0])
+        stages: list[nn.Module] = [Residual(widths[0])]
         for before, width, count in zip(widths, widths[1:], (2, 2, 2, 1), strict=False):
-            stages.append(_Conv(before, width, stride=2))
-            stages.extend(_Residual(width) for _ in range(count))
+            stages.append(ConvNorm(before, width, stride=2))
+            stages.extend(Residual(width) for _ in range(count))
         self.stages = nn.Sequential(*stages)
         self.narrow = nn.Conv2d(widths[-1], 16, 1)
         self.whole = nn.Linear(widths[-1], shape.bits + 1)
@@ -314,27 +316,3 @@ class _Separable(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         added: Tensor = self.second(functional.relu(self.first(self.depth(x))))
         return x + added
-
-
-class _Conv(nn.Module):
-    """A convolution, batch normalisation (which an export takes into it) and a rectifier."""
-
-    def __init__(self, channels: int, to: int, *, stride: int = 1, rectify: bool = True) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(channels, to, 3, stride=stride, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(to)
-        self.rectify = rectify
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.norm(self.conv(x))
-        return functional.relu(x) if self.rectify else x
-
-
-class _Residual(nn.Module):
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.first = _Conv(channels, channels)
-        self.second = _Conv(channels, channels, rectify=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.relu(x + self.second(self.first(x)))
