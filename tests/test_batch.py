@@ -481,6 +481,7 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(
     out = tmp_path / f"out{suffix}"
     out.write_bytes(b"old")
     monkeypatch.setattr(swapper, "_begin", lambda cast: None)  # the ledger is on another disk
+    monkeypatch.setattr(swapper.ledger, "adult", lambda digests: False)
     with small_disk(2000):
         (outcome,) = run([Job(job.target, job.source, out)], swapper, cast_of)
     assert isinstance(outcome.error, PictureUnwritable)
@@ -491,8 +492,10 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(
     assert free(out)
 
 
-def test_a_disk_that_is_full_for_one_is_not_for_the_rest(work, swapper, tmp_path):
+def test_a_disk_that_is_full_for_one_is_not_for_the_rest(work, swapper, tmp_path, monkeypatch):
     jobs, cast_of = work
+    monkeypatch.setattr(swapper, "_begin", lambda cast: None)  # the ledger is on another disk
+    monkeypatch.setattr(swapper.ledger, "adult", lambda digests: False)
     (tmp_path / "out").mkdir()
     with Image.open(jobs[1].target) as image:
         image.resize((900, 900)).save(tmp_path / "large.png")

@@ -49,7 +49,7 @@ from mien.stages.age import Ages
 from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
-from mien.types import Faces, Identity, Role
+from mien.types import Faces, Frame, Identity, Role
 from mien.video import Time, VideoProgress, VideoReport, swap_clip, video_job
 
 Person: TypeAlias = PictureLike | Sequence[PictureLike] | Identity
@@ -197,7 +197,11 @@ class Swapper:
                 raise ConsentMissing(name)
             person, used = self._identifier.person(read)
             self._guard.source(
-                [(one.frame, self._identifier.face(one)) for one in read if one.digest in used],
+                {
+                    one.digest: functools.partial(self._shown, one)
+                    for one in read
+                    if one.digest in used
+                },
                 adult=self.ledger.adult(used),
             )
             if consent is not None:
@@ -209,6 +213,10 @@ class Swapper:
             if found is None:
                 raise ConsentMissing(missing)
             return replace(person, consent=found.id)
+
+    def _shown(self, picture: Picture) -> tuple[Frame, Faces]:
+        """Return a source's picture with its face."""
+        return picture.frame, self._identifier.face(picture)
 
     def grant(
         self,

@@ -16,7 +16,7 @@ from mien.errors import EngineError, InvalidOption, MeasurementFailed
 
 SIZE = Size(480, 270)
 QUICK = {"model": "mien-lite", "threads": 1, "sizes": (SIZE,), "frames": 1, "workers": (1,)}
-STAGES = {"detect", "landmark", "align", "swap", "mask", "occlusion", "blend"}
+STAGES = {"guard", "detect", "landmark", "align", "swap", "mask", "occlusion", "blend"}
 
 
 def test_a_plan_is_carried_out(home):

@@ -17,7 +17,8 @@ from mien.errors import EngineError, EngineUnavailable, InvalidOption, ModelErro
 from mien.nets.graph import Graph, Operator
 from mien.stages.trial import RoleTrial, psnr
 
-NETWORKS = [card.name for card in Catalogue()]
+NETWORKS = [card.name for card in Catalogue() if card.role not in ("age", "content")]
+"""Those that swap: what refuses runs on the CPU, in ONNX Runtime, whatever the provider."""
 HALF = [torch.float16, torch.bfloat16]
 
 
@@ -163,7 +164,7 @@ def test_what_overflows_in_float16_runs_in_bfloat16(tmp_path):
 
 
 def test_the_trial_sees_a_face_and_refuses_what_is_wrong():
-    for card in Catalogue():
+    for card in map(Catalogue().card, NETWORKS):
         trial, exact = RoleTrial(card.contract), engine(card.name)
         given = trial.inputs({port.name: port.shape for port in exact.inputs})
         again = trial.inputs({port.name: port.shape for port in exact.inputs})

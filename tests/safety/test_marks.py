@@ -132,8 +132,8 @@ def test_the_consent_of_the_mark_is_in_the_ledger(tmp_path, swapper, load):
     identity = swapper.identity(load("dev"), consent=CONSENT)
     path = tmp_path / "out.png"
     swapper.swap(load("ben"), identity).save(path)
-    record = swapper.ledger.find([identity.digest])
-    assert record.statement == CONSENT
+    record = swapper.ledger.get(identity.consent)
+    assert (record.statement, record.digests) == (CONSENT, (identity.digest,))
     assert description(packet_in(path))[f"{MIEN}consent"] == record.id
 
 

@@ -32,6 +32,7 @@ def looking(swapper, monkeypatch):
 
         ages = Ages(StandIn(chances), Catalogue().card(AGE).contract)
         monkeypatch.setattr(swapper._guard, "ages", lambda: ages)
+        monkeypatch.setattr(swapper._guard, "_seen", {})  # nobody was looked at before
 
     return look
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
 
 import torch
+from cachetools import LRUCache
 from torch import Tensor
 
 from mien.errors import EmbedderUnfit, LooksYoung, ProtectedPerson, UnsuitableContent
@@ -34,6 +35,9 @@ SAMPLE = Fraction(1)
 EVERY = Fraction(1, 5)
 """Seconds between them."""
 
+REMEMBERED = 1024
+"""Sources whose age need not be estimated again."""
+
 TURNED = 35.0
 """Yaw in degrees beyond which an estimate says little."""
 
@@ -58,6 +62,7 @@ class Guard:
         self.embedder, self.gallery, self.audit, self.limits = embedder, gallery, audit, limits
         self.ages, self.content = ages, content
         self._known: tuple[tuple[Protected, ...], Tensor] | None = None
+        self._seen: LRUCache[str, float] = LRUCache(REMEMBERED)
         self._lock = Lock()
 
     def cast(self, cast: Cast) -> None:
@@ -89,15 +94,23 @@ class Guard:
                 time = None if frame.time is None else float(frame.time)
                 raise UnsuitableContent(score=score, limit=self.limits.content, time=time)
 
-    def source(self, pictures: Sequence[tuple[Frame, Faces]], *, adult: bool) -> None:
+    def source(
+        self, pictures: Mapping[str, Callable[[], tuple[Frame, Faces]]], *, adult: bool
+    ) -> None:
         """Refuse a source of whom one picture, with one face, shows that they may be a minor.
 
+        ``pictures`` are found by their digests, and only those not seen lately are asked for.
         ``adult`` says that a consent record states that they are an adult. Raises LooksYoung; the
         caller logs it.
         """
-        for frame, face in pictures:
-            for years in self.years(frame, face):
-                self._old_enough(years, "the source", adult=adult)
+        for digest, shown in pictures.items():
+            with self._lock:
+                years = self._seen.get(digest)
+            if years is None:
+                years = self.years(*shown())[0]
+                with self._lock:
+                    self._seen[digest] = years
+            self._old_enough(years, "the source", adult=adult)
 
     def picture(
         self, frame: Frame, faces: Faces, own: Tensor | None, cast: Cast, adults: Sequence[bool]
