@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -155,8 +155,8 @@ def self_test(catalogue: Catalogue, engines: Mapping[str, Engine]) -> Callable[[
     swap = FaceSwap(*load(SWAPPER, SwapperContract))
     embedder = Embedder(*load(swap.contract.space, EmbedderContract))
     portrait = read_picture(PORTRAIT)
-    identify = Identifier(finder, embedder, EmbeddingCache(0), networks="")
-    identity = identify([portrait], lambda _: "self-test")
+    identifier = Identifier(finder, embedder, EmbeddingCache(0), networks="")
+    identity = replace(identifier.reference([portrait]), consent="self-test")
     before = Occlusion(*load(OCCLUSION, OcclusionContract))
     pipeline = Pipeline(finder, embedder, swap, occlusion=before)
     picture = scene(portrait)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from threading import Lock
 
 import torch
@@ -43,23 +42,10 @@ class Identifier:
         self._faces: LRUCache[str, Faces] = LRUCache(REMEMBERED)
         self._lock = Lock()
 
-    def __call__(
-        self, pictures: Sequence[Picture], consent: Callable[[list[str]], str]
-    ) -> Identity:
-        """Return the identity of the person in the first of ``pictures``.
-
-        Pictures that show somebody else are left out and named in ``outliers``. ``consent`` is
-        given the digests of the pictures that count, and only of those, and returns the id of the
-        record that covers them. Raises NoFace, and DifferentPeople when no other picture shows the
-        person in the first.
-        """
-        person, used = self.person(pictures)
-        return replace(person, consent=consent(used))
-
     def reference(self, pictures: Sequence[Picture]) -> Identity:
         """Return who is in the first of ``pictures``, to be recognised; it has no consent.
 
-        Raises as a call does.
+        Raises as ``person`` does.
         """
         return self.person(pictures)[0]
 
@@ -71,7 +57,9 @@ class Identifier:
     def person(self, pictures: Sequence[Picture]) -> tuple[Identity, list[str]]:
         """Return who is in the first picture, and the digests of the pictures that show them.
 
-        They have no consent. Raises as a call does.
+        They have no consent yet. Pictures that show somebody else are left out and named in
+        ``outliers``. Raises NoFace, and DifferentPeople when no other picture shows the person in
+        the first.
         """
         digests = [picture.digest for picture in pictures]
         embeddings = torch.stack(
