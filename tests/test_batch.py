@@ -22,6 +22,7 @@ from mien.errors import ConsentMissing, MienError, NoFace, PictureUnreadable, Pi
 from mien.media import read_picture
 from mien.media.claim import claim
 from mien.plan import Job
+from mien.safety import Ledger
 
 WAIT = 60
 """Seconds after which a test that waits for something that does not come gives up."""
@@ -473,6 +474,12 @@ def small_disk(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+def on_another_disk(swapper, tmp_path, monkeypatch):
+    """Put ledger and audit log where the limit of ``small_disk`` is far: into small files."""
+    monkeypatch.setattr(swapper, "_begin", lambda cast: None)
+    monkeypatch.setattr(swapper, "ledger", Ledger(folder=tmp_path / "ledger"))
+
+
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".webp", ".tif", ".bmp", ".avif", ".gif"])
 def test_a_full_disk_is_an_error_and_what_was_there_stays(
     work, swapper, tmp_path, monkeypatch, suffix
@@ -480,8 +487,7 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(
     (job, *_), cast_of = work
     out = tmp_path / f"out{suffix}"
     out.write_bytes(b"old")
-    monkeypatch.setattr(swapper, "_begin", lambda cast: None)  # the ledger is on another disk
-    monkeypatch.setattr(swapper.ledger, "adult", lambda digests: False)
+    on_another_disk(swapper, tmp_path, monkeypatch)
     with small_disk(2000):
         (outcome,) = run([Job(job.target, job.source, out)], swapper, cast_of)
     assert isinstance(outcome.error, PictureUnwritable)
@@ -494,8 +500,7 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(
 
 def test_a_disk_that_is_full_for_one_is_not_for_the_rest(work, swapper, tmp_path, monkeypatch):
     jobs, cast_of = work
-    monkeypatch.setattr(swapper, "_begin", lambda cast: None)  # the ledger is on another disk
-    monkeypatch.setattr(swapper.ledger, "adult", lambda digests: False)
+    on_another_disk(swapper, tmp_path, monkeypatch)
     (tmp_path / "out").mkdir()
     with Image.open(jobs[1].target) as image:
         image.resize((900, 900)).save(tmp_path / "large.png")
