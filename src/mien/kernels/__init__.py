@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
-
 from torch import Tensor
 
-from mien.kernels.fusing import fused
+from mien.kernels.fusing import fused, installed
 
 __all__ = ["fused", "installed", "usable"]
-
-
-@cache
-def installed() -> bool:
-    """Return whether Triton is there; PyTorch's builds for CUDA on Linux bring it."""
-    return find_spec("triton") is not None
 
 
 def usable(like: Tensor) -> bool:

@@ -39,7 +39,7 @@ def fused(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         nonlocal compiled, failed
         first = args[0]
-        if failed or not (isinstance(first, torch.Tensor) and first.is_cuda and _compiles()):
+        if failed or not (isinstance(first, torch.Tensor) and first.is_cuda and installed()):
             return function(*args, **kwargs)
         if compiled is None:  # a compiled module has no truth value
             compiled = torch.compile(function, dynamic=False)
@@ -56,7 +56,8 @@ def fused(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @cache
-def _compiles() -> bool:
+def installed() -> bool:
+    """Return whether Triton is there; PyTorch's builds for CUDA on Linux bring it."""
     return find_spec("triton") is not None
 
 
