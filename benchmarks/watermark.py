@@ -1,11 +1,10 @@
 """How well watermarks last, are hidden, and are not found where there are none.
 
-    python benchmarks/watermark.py [--networks DIR] [--pictures DIR ...] [--quick] [--json FILE]
+    python benchmarks/watermark.py [--extractor FILE] [--pictures DIR ...] [--quick] [--json FILE]
 
-``DIR`` of networks holds ``watermark_encoder.onnx`` and ``watermark_decoder.onnx``, as
-``mien.train.watermark`` writes them. Beside them stand DWT-DCT with the same code and PSNR, and
-RivaGAN (32 bits, no code) if the package ``invisible-watermark`` is installed. All damage is done
-by the real thing: Pillow's codecs and filters, and x264.
+Beside mien's stand DWT-DCT with the same code and PSNR, and RivaGAN (32 bits, no code) if the
+package ``invisible-watermark`` is installed. All damage is done by the real thing: Pillow's codecs
+and filters, and x264.
 """
 
 from __future__ import annotations
@@ -17,25 +16,24 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image, ImageEnhance, ImageFilter
 from torch import Tensor
 
-from mien.nets.frozen import FrozenNet, Graph
-from mien.safety.watermark import code
-from mien.safety.watermark.dwtdct import SIZE, DwtDct
-from mien.safety.watermark.laying import Decode, Encode, laid, shrunk, voted
+from mien.engines import OnnxEngine
+from mien.safety.watermark import Finder, Marker, code, marked
+from mien.safety.watermark.dwtdct import DwtDct
+from mien.safety.watermark.finding import AGREED
+from mien.watermarked import shipped
 
 PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
-FILES = ("watermark_encoder.onnx", "watermark_decoder.onnx")
 SKY = ((96, 148, 214), (186, 211, 236))
 """Colours of a drawn sky, above and below."""
 
@@ -47,102 +45,59 @@ Change = Callable[[Picture], Picture]
 
 @dataclass(frozen=True, eq=False)
 class Scheme:
-    """A watermark: what lays it on pictures, uint8 (H, W, 3), and what reads logits (B + 1,)."""
+    """A watermark: what lays it on frames, uint8 (H, W, 3), and what reads it from some."""
 
     name: str
-    mark: Callable[[Tensor, int], Tensor]
-    read: Callable[[Tensor], Tensor]
-    bits: Callable[[int], npt.NDArray[np.uint8]] = code.write
-    coded: bool = True
-    device: torch.device = CPU
+    marker: Callable[[int], Callable[[Tensor], Tensor]]
+    """Takes a number, and returns what lays it on one frame after another."""
+
+    read: Callable[[Sequence[Tensor]], int | None]
+    bits: int = code.IDENTIFIER
+    rare: bool = True
+    """Whether what it reads by chance is no number."""
 
 
-@dataclass(slots=True)
-class Row:
-    """What came back of marks after one kind of damage."""
+def ours(extractor: Path | None, device: torch.device, threads: int) -> Scheme:
+    """Return mien's watermark, with another extractor if one is given."""
+    extract = shipped(threads) if extractor is None else extractor_of(extractor, threads)
+    finder = Finder(extract)
 
-    bits: list[float] = field(default_factory=list)
-    whole: list[bool] = field(default_factory=list)
+    def marker(number: int) -> Callable[[Tensor], Tensor]:
+        mark = Marker(number)
 
-    def add(self, scheme: Scheme, logits: Tensor, number: int) -> None:
-        """Count what was read of one picture or clip."""
-        true = scheme.bits(number)
-        said = logits[: len(true)].numpy()
-        self.bits.append(float(((said > 0) == (true > 0)).mean()))
-        self.whole.append(believed(scheme, logits) == number if scheme.coded else all_right(self))
-
-    def means(self) -> dict[str, float]:
-        """Return shares: of right raw bits, and of payloads that came back whole."""
-        return {
-            "bits": round(float(np.mean(self.bits)), 4),
-            "whole": round(float(np.mean(self.whole)), 4),
-        }
-
-
-def all_right(row: Row) -> bool:
-    return row.bits[-1] == 1
-
-
-def believed(scheme: Scheme, logits: Tensor) -> int | None:
-    """Return the identifier that is believed, if any."""
-    if not scheme.coded:
-        return None
-    found = code.read(logits[: code.BITS].double().numpy())
-    return None if found is None else found.identifier
-
-
-def networks(folder: Path, device: torch.device, threads: int) -> Scheme:
-    """Return the trained networks: by ONNX Runtime on a CPU, by PyTorch on a GPU."""
-    encode: Encode
-    decode: Decode
-    if device.type == "cuda":
-        graphs = [Graph.read(folder / name) for name in FILES]
-        nets = [FrozenNet(graph).eval().to(device) for graph in graphs]
-        size = graphs[0].shapes[graphs[0].inputs[0]][2] or 256
-
-        def encode(picture: Tensor, bits: Tensor) -> Tensor:
-            residual: Tensor = nets[0](picture, bits)[0]
-            return residual
-
-        def decode(picture: Tensor) -> Tensor:
-            logits: Tensor = nets[1](picture)[0]
-            return logits
-
-    else:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        sessions = [
-            onnxruntime.InferenceSession(folder / name, options, ["CPUExecutionProvider"])
-            for name in FILES
-        ]
-        size = int(sessions[0].get_inputs()[0].shape[2])
-
-        def encode(picture: Tensor, bits: Tensor) -> Tensor:
-            feed = {"picture": picture.numpy(), "bits": bits.numpy()}
-            return torch.from_numpy(sessions[0].run(None, feed)[0])
-
-        def decode(picture: Tensor) -> Tensor:
-            return torch.from_numpy(sessions[1].run(None, {"picture": picture.numpy()})[0])
-
-    return called("ours", encode, decode, size, device)
-
-
-def called(name: str, encode: Encode, decode: Decode, size: int, device: torch.device) -> Scheme:
-    """Return a scheme of two networks, or of what is called like them."""
-
-    def mark(pixels: Tensor, number: int) -> Tensor:
-        bits = torch.from_numpy(code.write(number)).float()[None] * 2 - 1
-        with torch.inference_mode():
+        def laid(pixels: Tensor) -> Tensor:
             there = pixels.to(device)
-            return laid(there, encode(shrunk(there, size), bits.to(device))).to(pixels.device)
+            return marked(there, mark).to(pixels.device)
 
-    def read(pixels: Tensor) -> Tensor:
-        with torch.inference_mode():
-            return decode(shrunk(pixels.to(device), size))[0].cpu()
+        return laid
 
-    return Scheme(name, mark, read, device=device)
+    def read(frames: Sequence[Tensor]) -> int | None:
+        found = finder(frames)
+        return None if found is None else found.identifier
+
+    return Scheme("mien", marker, read)
+
+
+def extractor_of(path: Path, threads: int) -> Callable[[Tensor], Tensor]:
+    """Return a trained extractor that ONNX Runtime runs."""
+    engine = OnnxEngine(path.stem, path.read_bytes, threads=threads)
+    return lambda y: engine({"brightness": y})["tile"]
+
+
+def dwt_dct() -> Scheme:
+    """Return the reference without learning."""
+    reference = DwtDct()
+
+    def marker(number: int) -> Callable[[Tensor], Tensor]:
+        bits = torch.from_numpy(code.write(number)).float()[None] * 2 - 1
+        return lambda pixels: reference.laid(pixels, bits)
+
+    def read(frames: Sequence[Tensor]) -> int | None:
+        said = torch.stack([reference.said(pixels) for pixels in frames]).sum(dim=0)
+        word = code.read(said.double().numpy())
+        return None if word is None or word.agreement < AGREED else word.identifier
+
+    return Scheme("DWT-DCT", marker, read)
 
 
 def rivagan() -> Scheme | None:
@@ -154,21 +109,28 @@ def rivagan() -> Scheme | None:
     package.WatermarkEncoder.loadModel()
     package.WatermarkDecoder.loadModel()
 
-    def bits(number: int) -> npt.NDArray[np.uint8]:
-        return np.array([number >> place & 1 for place in range(32)], dtype=np.uint8)
-
-    def mark(pixels: Tensor, number: int) -> Tensor:
+    def marker(number: int) -> Callable[[Tensor], Tensor]:
         encoder = package.WatermarkEncoder()
-        encoder.set_watermark("bits", bits(number).tolist())
-        done = encoder.encode(np.ascontiguousarray(pixels.numpy()[..., ::-1]), "rivaGan")
-        return torch.from_numpy(np.ascontiguousarray(done[..., ::-1]))
+        encoder.set_watermark("bits", [number >> place & 1 for place in range(32)])
 
-    def read(pixels: Tensor) -> Tensor:
+        def laid(pixels: Tensor) -> Tensor:
+            done = encoder.encode(np.ascontiguousarray(pixels.numpy()[..., ::-1]), "rivaGan")
+            return torch.from_numpy(np.ascontiguousarray(done[..., ::-1]))
+
+        return laid
+
+    def read(frames: Sequence[Tensor]) -> int:
         decoder = package.WatermarkDecoder("bits", 32)
-        said = decoder.decode(np.ascontiguousarray(pixels.numpy()[..., ::-1]), "rivaGan")
-        return torch.tensor([*(1.0 if bit else -1.0 for bit in said), 20.0])
+        said = np.array(
+            [
+                decoder.decode(np.ascontiguousarray(pixels.numpy()[..., ::-1]), "rivaGan")
+                for pixels in frames
+            ],
+            dtype=float,
+        )
+        return sum(1 << place for place in np.flatnonzero(said.mean(axis=0) > 0.5).tolist())
 
-    return Scheme("RivaGAN, 32 bits", mark, read, bits, coded=False)
+    return Scheme("RivaGAN, 32 bits", marker, read, 32, rare=False)
 
 
 def tensor(picture: Picture) -> Tensor:
@@ -281,15 +243,15 @@ def sky(width: int = 1280, height: int = 720) -> Tensor:
     return (top + (low - top) * at + noise).round().clamp(0, 255).to(torch.uint8)
 
 
-def timed(scheme: Scheme, times: int) -> dict[str, float]:
-    """Return milliseconds of marking a frame that lies on the scheme's device: median by height."""
+def timed(scheme: Scheme, times: int, device: torch.device) -> dict[str, float]:
+    """Return milliseconds of marking one frame after another: medians by size."""
     found = {}
     for name, (height, width) in {"720p": (720, 1280), "1080p": (1080, 1920)}.items():
-        pixels, taken = sky(width, height).to(scheme.device), []
+        pixels, taken, mark = sky(width, height).to(device), list[float](), scheme.marker(1)
         for _ in range(times + 1):
             began = time.perf_counter()
-            scheme.mark(pixels, 1)
-            if scheme.device.type == "cuda":
+            mark(pixels)
+            if device.type == "cuda":
                 torch.cuda.synchronize()
             taken.append(1000 * (time.perf_counter() - began))
         found[name] = round(float(np.median(taken[1:])), 2)
@@ -300,62 +262,71 @@ def measured(
     scheme: Scheme, pictures: Sequence[Picture], given: argparse.Namespace
 ) -> dict[str, Any]:
     """Return all that is said of one scheme."""
-    seeds, rows = np.random.default_rng(0), {name: Row() for name in [*changes(), *FILMS]}
-    loss, false, asked = [], 0, 0
+    seeds = np.random.default_rng(0)
+    whole: dict[str, list[bool]] = {name: [] for name in [*changes(), *FILMS]}
+    loss, false, asked, read = [], 0, 0, list[float]()
+
+    def back(frames: Sequence[Tensor]) -> int | None:
+        began = time.perf_counter()
+        found = scheme.read(frames)
+        read.append(1000 * (time.perf_counter() - began))
+        return found
+
     for index, picture in enumerate(pictures):
-        number = int(seeds.integers(1 << code.IDENTIFIER))
+        number = int(seeds.integers(1 << scheme.bits))
         pixels = tensor(picture)
-        marked = scheme.mark(pixels, number)
-        loss.append(psnr(marked, pixels))
+        shown = scheme.marker(number)(pixels)
+        loss.append(psnr(shown, pixels))
         for name, change in changes().items():
-            rows[name].add(scheme, scheme.read(tensor(change(image(marked)))), number)
+            whole[name].append(back([tensor(change(image(shown)))]) == number)
         if index < given.clips:
-            shown = [scheme.mark(frame, number) for frame in clip(picture, given.frames)]
+            mark = scheme.marker(number)
+            frames = [mark(frame) for frame in clip(picture, given.frames)]
             for name, film in FILMS.items():
-                votes = voted(scheme.read(frame) for frame in film(shown))
-                rows[name].add(scheme, votes, number)
+                whole[name].append(back(film(frames)) == number)
+        print(f"  {scheme.name}: {index + 1} of {len(pictures)}", end="\r", flush=True)
     damage = list(changes().values())
-    for index in range(given.unmarked if scheme.coded else 0):
+    for index in range(given.unmarked if scheme.rare else 0):
         # other crops of the same pictures, damaged in turn
         across, down, share = seeds.uniform((0, 0, 0.5), 1).tolist()
         part = cropped(pictures[index % len(pictures)], share, across, down)
-        logits = scheme.read(tensor(damage[index % len(damage)](part)))
-        false += believed(scheme, logits) is not None
+        false += back([tensor(damage[index % len(damage)](part))]) is not None
         asked += 1
     flat = sky()
-    change_of_sky = (scheme.mark(flat, 1).float() - flat.float()).mean(dim=2)
+    change_of_sky = (scheme.marker(1)(flat).float() - flat.float()).mean(dim=2)
     return {
         "scheme": scheme.name,
         "psnr": round(float(np.mean(loss)), 2),
         "psnr, least": round(min(loss), 2),
         "sky, root mean square": round(float(change_of_sky.square().mean().sqrt()), 3),
         "sky, greatest": float(change_of_sky.abs().max()),
-        "rows": {name: row.means() for name, row in rows.items() if row.bits},
+        "whole": {name: round(float(np.mean(all_)), 4) for name, all_ in whole.items() if all_},
         "false": false,
         "unmarked": asked,
-        "ms": timed(scheme, given.times),
+        "ms to mark": timed(scheme, given.times, torch.device(given.device)),
+        "ms to read, median": round(float(np.median(read)), 1),
+        "ms to read, most": round(max(read), 1),
     }
 
 
 def table(reports: Sequence[dict[str, Any]]) -> str:
-    """Return the reports side by side: payloads that came back whole, and right bits."""
-    lines = ["damage".ljust(22) + "".join(report["scheme"].rjust(24) for report in reports)]
-    for name in reports[0]["rows"]:
-        cells = [report["rows"][name] for report in reports]
-        shares = [f"{cell['whole']:.1%} ({cell['bits']:.1%} of bits)" for cell in cells]
-        lines.append(name.ljust(22) + "".join(share.rjust(24) for share in shares))
+    """Return the reports side by side: payloads that came back whole, and the rest."""
+    lines = ["damage".ljust(24) + "".join(report["scheme"].rjust(18) for report in reports)]
     told = {
-        name: [str(report[name]) for report in reports]
-        for name in ("psnr", "psnr, least", "sky, root mean square", "sky, greatest")
+        name: [f"{report['whole'][name]:.1%}" for report in reports] for name in reports[0]["whole"]
     }
+    for name in ("psnr", "psnr, least", "sky, root mean square", "sky, greatest"):
+        told[name] = [str(report[name]) for report in reports]
     told["false detections"] = [
         f"{report['false']} of {report['unmarked']}" if report["unmarked"] else "-"
         for report in reports
     ]
-    for size in reports[0]["ms"]:
-        told[f"ms, {size}"] = [str(report["ms"][size]) for report in reports]
+    for size in reports[0]["ms to mark"]:
+        told[f"ms to mark, {size}"] = [str(report["ms to mark"][size]) for report in reports]
+    for name in ("ms to read, median", "ms to read, most"):
+        told[name] = [str(report[name]) for report in reports]
     lines += [
-        name.ljust(22) + "".join(cell.rjust(24) for cell in cells) for name, cells in told.items()
+        name.ljust(24) + "".join(cell.rjust(18) for cell in cells) for name, cells in told.items()
     ]
     return "\n".join(lines)
 
@@ -376,7 +347,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--networks", type=Path)
+    parser.add_argument("--extractor", type=Path, help="another than the one that ships")
+    parser.add_argument("--alone", action="store_true", help="without the others")
     parser.add_argument("--pictures", type=Path, nargs="+", default=[PORTRAITS])
     parser.add_argument("--limit", type=int, default=100, help="pictures")
     parser.add_argument("--side", type=int, default=1024, help="greatest side of a picture")
@@ -390,21 +362,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     if given.quick:
-        given.limit, given.side, given.clips, given.frames = 2, 256, 1, 4
-        given.unmarked, given.times = 4, 1
+        given.limit, given.side, given.clips, given.frames = 1, 320, 1, 2
+        given.unmarked, given.times = 1, 1
     torch.set_num_threads(given.threads)
     pictures = read_pictures(given.pictures, given.limit, given.side)
-    reference = DwtDct()
-    schemes = [called("DWT-DCT", reference.encode, reference.decode, SIZE, CPU)]
-    if given.networks:
-        schemes.insert(0, networks(given.networks, torch.device(given.device), given.threads))
+    schemes = [ours(given.extractor, torch.device(given.device), given.threads), dwt_dct()]
     other = rivagan()
     if other is None:
         print("RivaGAN: the package invisible-watermark is not installed")
     else:
         schemes.append(other)
+    if given.alone:
+        del schemes[1:]
     reports = [measured(scheme, pictures, given) for scheme in schemes]
-    print(f"{len(pictures)} pictures; payloads that came back whole (right raw bits)")
+    print(f"{len(pictures)} pictures, {given.clips} clips; payloads that came back whole")
     print(table(reports))
     if given.json:
         given.json.write_text(json.dumps(reports, indent=2) + "\n")

@@ -33,7 +33,7 @@ from mien.stages.align import align
 ROOT = Path(__file__).parents[2]
 NAMES = [
     *("retinaface", "yunet", "facemesh", "sface", "mien-256", "mien-lite", "mien-occlusion"),
-    *("faceres-age", "open-nsfw"),
+    *("faceres-age", "open-nsfw", "mien-watermark"),
 ]
 WEIGHTS = b"not a network, and nobody should find out"
 

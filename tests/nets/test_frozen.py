@@ -3,27 +3,27 @@ import onnxruntime as ort
 import pytest
 import torch
 
-from mien.models.catalogue import SHIPPED
+from mien.models import Catalogue
 from mien.nets.frozen import FrozenNet, Graph, Operator
 
 NETS = {
-    "sface_2021dec": (((3, 112, 112),), 255.0),
-    "facemesh_468": (((192, 192, 3),), 1.0),
-    "mien_256": (((3, 256, 256), (128,)), 1.0),
-    "mien_lite": (((3, 160, 160), (128,)), 1.0),
-    "mien_occlusion": (((3, 128, 128),), 1.0),
-    "retinaface_mnet025": (((3, 200, 264),), 100.0),
-    "yunet_2023mar": (((3, 160, 224),), 255.0),
+    "sface": (((3, 112, 112),), 255.0),
+    "facemesh": (((192, 192, 3),), 1.0),
+    "mien-256": (((3, 256, 256), (128,)), 1.0),
+    "mien-lite": (((3, 160, 160), (128,)), 1.0),
+    "mien-occlusion": (((3, 128, 128),), 1.0),
+    "retinaface": (((3, 200, 264),), 100.0),
+    "yunet": (((3, 160, 224),), 255.0),
 }
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_a_network_returns_what_onnx_runtime_returns(name, tmp_path):
     shapes, peak = NETS[name]
-    path = SHIPPED / f"{name}.onnx"
-    Graph.read(path).save(tmp_path / "net.pt")
+    content = Catalogue().card(name).read()
+    Graph.read(content).save(tmp_path / "net.pt")
     net = FrozenNet.read(tmp_path / "net.pt")
-    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
     draw = torch.Generator().manual_seed(0)
     inputs = [torch.rand(1, *shape, generator=draw) * peak for shape in shapes]
     inputs[0].requires_grad_()
@@ -40,7 +40,7 @@ def test_a_network_returns_what_onnx_runtime_returns(name, tmp_path):
 
 
 def test_a_graph_is_read_from_bytes_and_says_its_shapes(tmp_path):
-    content = (SHIPPED / "mien_lite.onnx").read_bytes()
+    content = Catalogue().card("mien-lite").read()
     graph = Graph.read(content)
     assert (graph.inputs, graph.outputs) == (["target", "source"], ["output"])
     assert graph.shapes["source"] == (None, 128)

@@ -1,108 +1,100 @@
+import math
+
 import onnxruntime as ort
 import pytest
 import torch
 
-from mien.nets.count import parameters
 from mien.nets.export import export
-from mien.nets.frozen import FrozenNet
 from mien.nets.watermark import (
-    BOUND,
-    FLAT,
-    Decoder,
-    Encoder,
-    Noticeable,
-    WatermarkShape,
-    root_mean_square,
+    BITS,
+    CHIPS,
+    LIMIT,
+    SIDE,
+    Extractor,
+    ExtractorShape,
+    chips,
+    composed,
+    mean,
+    noticeable,
+    repeated,
+    residual,
+    tiles,
 )
 
-TINY = WatermarkShape(size=64, bits=16, width=24, depth=2, widths=(8, 12, 16, 16, 24))
+WORD = torch.randint(0, 2, (BITS,), generator=torch.Generator().manual_seed(0)).float() * 2 - 1
 
 
-def networks(shape=TINY):
+def picture(height, width, seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    coarse = torch.rand(1, 1, 9, 9, generator=draw) * 200
+    smooth = torch.nn.functional.interpolate(coarse, (height, width), mode="bicubic")
+    return (smooth + torch.randn(1, 1, height, width, generator=draw) * 4).clamp(0, 255)
+
+
+def test_patterns_are_the_same_for_ever_and_tell_each_other_apart():
+    patterns = chips()
+    assert patterns.shape == (1 + BITS, CHIPS, CHIPS)
+    assert patterns.dtype == torch.int8
+    assert patterns[0, 0, :16].tolist() == [-1, 1, -1, -1, -1, 1, -1, 1, 1, -1, -1, 1, -1, 1, 1, 1]
+    flat = patterns.flatten(1).float()
+    alike = flat @ flat.T / CHIPS**2
+    assert (alike.diagonal() == 1).all()
+    assert (alike - torch.eye(1 + BITS)).abs().max() < 0.05
+
+
+def test_a_tile_says_its_word_by_correlation():
+    tile = composed(chips(), WORD)
+    assert tile.shape == (SIDE, SIDE)
+    assert float(tile.var()) == pytest.approx(1, abs=0.1)
+    said = tiles(chips()[1:]).flatten(1) @ tile.flatten()
+    assert torch.equal(said.sign(), WORD)
+    assert torch.equal(repeated(tile, 300, 520)[256:, 512:], tile[:44, :8])
+
+
+def test_means_leave_out_what_is_beyond_the_picture():
+    assert torch.allclose(mean(torch.full((1, 1, 12, 9), 7.0), 5), torch.tensor(7.0))
+
+
+def test_flat_parts_and_edges_hide_little_and_texture_much():
+    flat = torch.full((1, 1, 64, 64), 128.0)
+    edge = flat.clone()
+    edge[..., 32:] = 20
+    texture = flat + torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(0)) * 10
+    assert float(noticeable(flat).max()) < 1.2
+    assert float(noticeable(edge)[..., 20:44].max()) < 2
+    assert float(noticeable(texture).mean()) > 5
+
+
+@pytest.mark.parametrize("size", [(SIDE, 455), (480, SIDE)])
+def test_changes_keep_to_their_bounds(size):
+    y, tile = picture(*size), composed(chips(), WORD)
+    change = residual(y, tile)
+    assert change.shape == y.shape
+    assert float(change.square().mean().sqrt()) <= LIMIT * 1.03
+    assert (change.abs() <= noticeable(y) + 1e-4).all()
+    assert torch.equal(change.sign(), repeated(tile, *size).sign()[None, None])
+    flat = residual(torch.full((1, 1, *size), 128.0), tile)
+    assert float(flat.abs().max()) < 1.5
+
+
+def test_an_extractor_is_exported_for_any_size(tmp_path):
     torch.manual_seed(0)
-    encoder, decoder = Encoder(shape), Decoder(shape)
-    for _ in range(3):  # batch norms have seen something
-        decoder(torch.rand(4, 3, shape.size, shape.size) * 2 - 1)
-    return encoder.eval().requires_grad_(False), decoder.eval().requires_grad_(False)
+    network = Extractor(ExtractorShape(width=8, reach=(1, 2))).eval()
+    export(network, tmp_path / "net.onnx", int8=False)
+    session = ort.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    for height, width in ((SIDE, 300), (96, 64)):
+        y = picture(height, width) - 128
+        (theirs,) = session.run(None, {"brightness": y.numpy()})
+        with torch.inference_mode():
+            ours = network(y)
+        assert ours.shape == y.shape
+        torch.testing.assert_close(torch.from_numpy(theirs), ours, atol=1e-4, rtol=1e-3)
 
 
-def chance(count, bits=16, size=64):
-    return torch.rand(count, 3, size, size) * 2 - 1, torch.randn(count, bits).sign()
-
-
-def test_networks_keep_to_their_budget():
-    shape = WatermarkShape()
-    assert parameters(Encoder(shape)) <= 1.5e6
-    assert parameters(Decoder(shape)) <= 6e6
-
-
-def test_a_residual_of_the_picture_and_a_logit_of_each_bit():
-    encoder, decoder = networks()
-    pictures, bits = chance(3)
-    assert encoder(pictures, bits).shape == (3, 1, 64, 64)
-    assert decoder(pictures).shape == (3, 17)
-    assert not torch.equal(encoder(pictures, bits), encoder(pictures, -bits))
-
-
-def test_whatever_the_weights_the_bounds_hold():
-    encoder, _ = networks()
-    for weight in encoder.parameters():
-        weight.mul_(30)
-    pictures, bits = chance(4)
-    pictures[0] = 0.2  # flat
-    residual = encoder(pictures, bits)
-    most = root_mean_square(TINY.floor)
-    assert residual.square().mean(dim=(1, 2, 3)).sqrt().max() <= most * 1.001
-    assert residual[0].abs().max() <= FLAT * TINY.gain * 1.1
-    loud = encoder(pictures, bits, torch.tensor(6.0), torch.tensor(100.0))
-    assert FLAT * TINY.gain * 1.1 < loud[0].abs().max() <= FLAT * 6.6
-
-
-def test_marks_are_read_before_anything_is_learnt():
-    shape = WatermarkShape(size=128, bits=16)
-    torch.manual_seed(0)
-    encoder, decoder = Encoder(shape), Decoder(shape).eval()
-    decoder.match(encoder)
-    for layer in (encoder.out, decoder.whole, decoder.places):
-        for weight in layer.parameters():
-            weight.data.zero_()
-    smooth = torch.nn.functional.interpolate(torch.rand(8, 3, 9, 9), (128, 128), mode="bicubic")
-    pictures, bits = smooth.clamp(0, 1) * 2 - 1, torch.randn(8, 16).sign()
-    with torch.no_grad():
-        marked = pictures + encoder(pictures, bits) / 127.5
-        said, bare = decoder(marked), decoder(pictures)
-    assert ((said[:, :-1] > 0) == (bits > 0)).float().mean() > 0.95
-    assert (said[:, -1] > bare[:, -1]).all()
-
-
-def test_texture_may_change_more_than_flat_parts_and_than_edges_next_to_them():
-    y = torch.zeros(1, 1, 64, 64)
-    y[..., :24] = torch.randn(64, 24) * 0.2
-    y[..., 44:] = 0.8
-    bound = Noticeable(64)(y)[0, 0]
-    assert bound[:, 6:18].mean() > 4 * FLAT
-    assert bound[:, 30:40].max() < FLAT * 1.05
-    assert bound[:, 43].max() < 2 * FLAT
-    assert bound.max() <= BOUND
-    assert torch.isfinite(Noticeable(64)(torch.ones(1, 1, 64, 64))).all()
-
-
-@pytest.mark.parametrize("size", [48, 250])
-def test_a_side_that_cannot_be_folded_is_refused(size):
-    with pytest.raises(ValueError, match="multiple of 32"):
-        WatermarkShape(size=size)
-
-
-def test_files_say_what_networks_say(tmp_path):
-    for name, network in zip(("encoder", "decoder"), networks(), strict=True):
-        export(network, tmp_path / name, int8=False)
-        session = ort.InferenceSession(tmp_path / name, providers=["CPUExecutionProvider"])
-        frozen = FrozenNet.read((tmp_path / name).read_bytes())
-        for count in (1, 3):
-            given = chance(count)[: 2 if name == "encoder" else 1]
-            names = ("picture", "bits")[: len(given)]
-            feed = {k: v.numpy() for k, v in zip(names, given, strict=True)}
-            (said,) = session.run(None, feed)
-            true = network(*given)
-            assert (torch.from_numpy(said) - true).abs().max() < 1e-3
-            assert (frozen(*given)[0] - true).abs().max() < 1e-3
+def test_an_extractor_looks_the_same_way_everywhere():
+    network = Extractor(ExtractorShape(width=8, reach=(1, 2))).eval()
+    y = picture(128, 128) - 128
+    with torch.inference_mode():
+        whole, part = network(y), network(y[..., 32:96, 32:96])
+    assert math.isfinite(float(whole.sum()))
+    torch.testing.assert_close(whole[..., 56:72, 56:72], part[..., 24:40, 24:40])

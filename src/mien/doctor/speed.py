@@ -26,6 +26,7 @@ from mien.models import (
     MeshContract,
     OcclusionContract,
     SwapperContract,
+    WatermarkContract,
 )
 from mien.pipeline import Cast, EmbeddingCache, FaceFinder, Identifier, Pipeline
 from mien.stages.detect import Detector
@@ -122,7 +123,8 @@ def median_seconds(work: Callable[[], object], end: float, clock: Clock) -> floa
 
 
 def _time_network(engine: Engine, contract: Contract, end: float, clock: Clock) -> NetworkSpeed:
-    side = SEARCHED if isinstance(contract, DetectorContract) else contract.size
+    any_size = isinstance(contract, DetectorContract | WatermarkContract)
+    side = SEARCHED if any_size else contract.size
     inputs = {
         port.name: torch.rand([1, *(length or side for length in port.shape[1:])])
         for port in engine.inputs

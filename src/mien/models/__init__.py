@@ -11,6 +11,7 @@ from mien.models.contracts import (
     OcclusionContract,
     PixelFormat,
     SwapperContract,
+    WatermarkContract,
 )
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "PixelFormat",
     "Role",
     "SwapperContract",
+    "WatermarkContract",
     "read_weights",
 ]

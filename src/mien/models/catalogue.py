@@ -32,9 +32,12 @@ from mien.models.contracts import (
     MeshContract,
     OcclusionContract,
     SwapperContract,
+    WatermarkContract,
 )
 
-Role = Literal["detector", "mesh", "embedder", "swapper", "occlusion", "age", "content"]
+Role = Literal[
+    "detector", "mesh", "embedder", "swapper", "occlusion", "age", "content", "watermark"
+]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
@@ -46,6 +49,7 @@ CONTRACTS: Mapping[Role, type[Contract]] = MappingProxyType(
         "occlusion": OcclusionContract,
         "age": AgeContract,
         "content": ContentContract,
+        "watermark": WatermarkContract,
     }
 )
 SHIPPED = Path(__file__).parent.parent / "weights"

@@ -228,6 +228,18 @@ class ContentContract:
     """The picture is squeezed to a square of this side, of whose middle ``size`` pixels are cut."""
 
 
+@with_config(extra="forbid")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkContract:
+    """A network that says what of a picture is mark; see ``mien.nets.watermark.Extractor``."""
+
+    input: str
+    """Input: brightness (N, 1, H, W) in codes about 0."""
+
+    output: str
+    """Output with what of it is mark, (N, 1, H, W)."""
+
+
 Contract = (
     DetectorContract
     | MeshContract
@@ -236,4 +248,5 @@ Contract = (
     | OcclusionContract
     | AgeContract
     | ContentContract
+    | WatermarkContract
 )

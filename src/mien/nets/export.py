@@ -12,37 +12,36 @@ import torch
 from mien.nets.int8 import store_as_int8
 from mien.nets.occlusion import OcclusionNet
 from mien.nets.swapper import Swapper
-from mien.nets.watermark import Decoder, Encoder
+from mien.nets.watermark import SIDE, Extractor
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 OPSET = 17
 
-Exported = Swapper | OcclusionNet | Encoder | Decoder
+Exported = Swapper | OcclusionNet | Extractor
 
 
 def to_onnx(network: Exported) -> ModelProto:
     """Return ``network`` as an ONNX model of any batch size.
 
     A swapper's inputs are ``target`` and ``source``, its output is ``output``; an occlusion
-    network's are ``crop`` and ``logit``; a watermark encoder's are ``picture``, ``bits`` and
-    ``residual``, a decoder's ``picture`` and ``logits``. The network is taken in float32 and on
-    the CPU.
+    network's are ``crop`` and ``logit``; a watermark extractor's, which takes pictures of any size,
+    ``brightness`` and ``tile``. The network is taken in float32 and on the CPU.
     """
     import onnx
 
-    size = network.shape.size
-    dummy: tuple[torch.Tensor, ...] = (torch.zeros(2, 3, size, size),)
-    names, output = ["crop"], "logit"
+    axes = {0: "N"}
+    if isinstance(network, Extractor):
+        dummy: tuple[torch.Tensor, ...] = (torch.zeros(2, 1, SIDE, SIDE),)
+        names, output = ["brightness"], "tile"
+        axes |= {2: "H", 3: "W"}
+    else:
+        dummy = (torch.zeros(2, 3, network.shape.size, network.shape.size),)
+        names, output = ["crop"], "logit"
     if isinstance(network, Swapper):
         dummy = (*dummy, torch.zeros(2, network.shape.space))
         names, output = ["target", "source"], "output"
-    elif isinstance(network, Encoder):
-        dummy = (*dummy, torch.ones(2, network.shape.bits))
-        names, output = ["picture", "bits"], "residual"
-    elif isinstance(network, Decoder):
-        names, output = ["picture"], "logits"
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         # the newer exporter needs packages of its own and writes the same operators
         warnings.simplefilter("ignore")
@@ -55,7 +54,7 @@ def to_onnx(network: Exported) -> ModelProto:
             opset_version=OPSET,
             input_names=names,
             output_names=[output],
-            dynamic_axes={name: {0: "N"} for name in [*names, output]},
+            dynamic_axes=dict.fromkeys([*names, output], axes),
         )
         model = onnx.load(path)
     onnx.checker.check_model(model)

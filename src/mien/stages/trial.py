@@ -28,6 +28,7 @@ from mien.models import (
     MeshContract,
     OcclusionContract,
     SwapperContract,
+    WatermarkContract,
 )
 from mien.stages.heads import HEADS
 
@@ -73,6 +74,8 @@ class RoleTrial:
         if isinstance(contract, ContentContract):
             picture = _portrait().permute(2, 0, 1)[None, :, : contract.size, : contract.size]
             return {contract.input: contract.pixels.encode(picture)}
+        if isinstance(contract, WatermarkContract):
+            return {contract.input: _portrait().float().mean(dim=2)[None, None] - 128}
         pixels = contract.pixels.encode(_crops(contract))
         if not isinstance(contract, SwapperContract):
             return {contract.input: pixels}
@@ -89,9 +92,8 @@ class RoleTrial:
             shift = _apart(exact[contract.mesh], made[contract.mesh]) / contract.size
             logit = _apart(exact[contract.presence], made[contract.presence])
             return _more(shift, MOST_SHIFT, "points") or _more(logit, MOST_LOGIT, "presence")
-        if isinstance(
-            contract, AgeContract | ContentContract
-        ):  # refusals hang on it: it runs on the CPU alone
+        if isinstance(contract, AgeContract | ContentContract | WatermarkContract):
+            # refusals and proof hang on it: it runs on the CPU alone
             return "its estimates are wanted exact"
         a, b = exact[contract.output].flatten(1), made[contract.output].flatten(1)
         if isinstance(contract, EmbedderContract):

@@ -142,12 +142,13 @@ class Converter:
         return (plane << np.uint16(16 - depth)) | (plane >> np.uint16(2 * depth - 16))
 
     def _gray_codes(self) -> npt.NDArray[Any]:
-        black, span = self._luma_range()
+        black, span = self.luma_range
         peak = 65535 if self.deep else 255
         codes = (np.arange(self.layout.top + 1) - black) / span * peak
         return np.asarray(np.clip(codes + 0.5, 0, peak), np.uint16 if self.deep else np.uint8)
 
-    def _luma_range(self) -> tuple[float, float]:
+    @property
+    def luma_range(self) -> tuple[float, float]:
         """Return the code of black and how many codes white lies above it."""
         if self.colour.full:
             return 0.0, float(self.layout.top)
@@ -156,7 +157,7 @@ class Converter:
 
     def luma(self, rgb: Floats) -> npt.NDArray[Any]:
         """Return luma samples (h, w) of RGB in [0, 1], float32 (h, w, 3)."""
-        black, span = self._luma_range()
+        black, span = self.luma_range
         red, blue = self._weights()
         weights = np.array([red, 1 - red - blue, blue], np.float32) * np.float32(span)
         values = rgb.reshape(-1, 3) @ weights + np.float32(black)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from av.filter import Graph
+from torch.nn import functional
 
 from mien.media.clip.layout import Layout, planes_of
 from mien.media.clip.look import Look
@@ -118,6 +119,45 @@ class StoredFrame:
             if not inside.empty:
                 stored = upright.stored_rectangle(inside, width, height)
                 patches += self._patches(after, stored)
+        return replace(self, patches=self.patches + tuple(patches), _before={})
+
+    def luma(self, rows: int, columns: int) -> torch.Tensor:
+        """Return the brightness of the upright picture, resized, float32 in codes from 0 to 255."""
+        planes = self.planes
+        if self.look.layout.kind == "rgb":
+            green, blue, red = (self._small(plane, rows, columns) for plane in planes[:3])
+            return (0.299 * red + 0.587 * green + 0.114 * blue) * (255 / self.look.layout.top)
+        black, span = self.look.converter.luma_range
+        return (self._small(planes[0], rows, columns) - black) * (255 / span)
+
+    def _small(self, plane: Samples, rows: int, columns: int) -> torch.Tensor:
+        upright = torch.from_numpy(np.ascontiguousarray(self.look.orientation.upright(plane)))
+        # bytes are shrunk four times as fast as numbers
+        fast = upright.dtype == torch.uint8 and min(upright.shape) >= min(rows, columns)
+        small: torch.Tensor = functional.interpolate(
+            (upright if fast else upright.float())[None, None],
+            (rows, columns),
+            mode="bilinear",
+            antialias=True,
+            align_corners=False,
+        )
+        return small[0, 0].float()
+
+    def brightened(self, change: torch.Tensor) -> StoredFrame:
+        """Return the frame with ``change``, int16 (H, W) in codes of 255, added to its brightness.
+
+        That is to its luma, or to red, green and blue; ``change`` is upright. Chroma stays.
+        """
+        layout = self.look.layout
+        span = layout.top if layout.kind == "rgb" else self.look.converter.luma_range[1]
+        by = self.look.orientation.stored(change.numpy())
+        wide: type[np.signedinteger[Any]] = np.int16 if layout.depth < 15 else np.int32
+        if span != 255:
+            by = np.rint(by * np.float32(span / 255)).astype(wide)
+        patches = [
+            Patch(number, 0, 0, np.add(plane, by, dtype=wide).clip(0, layout.top, dtype=wide))
+            for number, plane in enumerate(self.planes[: 3 if layout.kind == "rgb" else 1])
+        ]
         return replace(self, patches=self.patches + tuple(patches), _before={})
 
     def in_sdr(self) -> StoredFrame:

@@ -14,8 +14,9 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from mien.nets.watermark import brightness, root_mean_square
+from mien.nets.watermark import brightness
 from mien.safety.watermark import code
 
 SIZE, BLOCK = 512, 8
@@ -30,7 +31,7 @@ def step(floor: float) -> float:
     An error is spread evenly over a step, and its square is a twelfth of the step's on average.
     Transforms keep squares: a block's go to the 2 x 8 by 2 x 8 pixels below it.
     """
-    return root_mean_square(floor) * math.sqrt(12 * (2 * BLOCK) ** 2 / len(USED))
+    return 255 * 10 ** (-floor / 20) * math.sqrt(12 * (2 * BLOCK) ** 2 / len(USED))
 
 
 class DwtDct:
@@ -63,14 +64,22 @@ class DwtDct:
         return low.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3) / 2
 
     def decode(self, pictures: Tensor) -> Tensor:
-        """Return logits (n, B + 1); the last says nothing and is large."""
+        """Return logits (n, B) of pictures in [-1, 1]."""
         values = self._used(self._coefficients(pictures)) / self.step
         # 1 where a value says zero, -1 where it says one
         says = torch.cos(2 * math.pi * values).sum(dim=2)
-        logits = torch.zeros(len(pictures), code.BITS + 1)
-        logits.index_add_(1, self._bit, -says)
-        logits[:, -1] = 20
-        return logits
+        return torch.zeros(len(pictures), code.BITS).index_add_(1, self._bit, -says)
+
+    def laid(self, pixels: Tensor, bits: Tensor) -> Tensor:
+        """Return a picture, uint8 (H, W, 3), with bits (1, B) of -1 and 1."""
+        change = functional.interpolate(
+            self.encode(_shrunk(pixels), bits), pixels.shape[:2], mode="bilinear"
+        )
+        return (pixels + change[0, 0, :, :, None].round()).clamp(0, 255).to(torch.uint8)
+
+    def said(self, pixels: Tensor) -> Tensor:
+        """Return the logits (B,) of a picture, uint8 (H, W, 3)."""
+        return self.decode(_shrunk(pixels))[0]
 
     def _coefficients(self, pictures: Tensor) -> Tensor:
         """Return the transforms (n, K, 8, 8) of the low band's K blocks."""
@@ -83,3 +92,9 @@ class DwtDct:
     @staticmethod
     def _used(coefficients: Tensor) -> Tensor:
         return torch.stack([coefficients[..., row, column] for row, column in USED], dim=2)
+
+
+def _shrunk(pixels: Tensor) -> Tensor:
+    planes = pixels.permute(2, 0, 1)[None].float()
+    small = functional.interpolate(planes, (SIZE, SIZE), mode="bilinear", antialias=True)
+    return small / 127.5 - 1

@@ -1,106 +1,93 @@
-"""A watermark on whole pictures: shrink, ask the network, enlarge, add; and the way back.
+"""Laying a watermark on pictures and frames: what it changes, and how that is added.
 
-Networks are anything that is called like ``mien.nets.watermark.Encoder`` and ``Decoder``: modules,
-or engines with files of theirs.
+The change is computed at a side of 256 pixels, enlarged to the picture, rounded and added to all
+channels. It is the same whatever holds the samples: bytes, 16 bits, RGB, gray, the luma of a clip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mien.nets.watermark import SIDE, brightness, chips, composed, residual
 from mien.safety.watermark import code
 
 BAND = 64
 """Rows that are changed at a time on a CPU."""
 
-Encode = Callable[[Tensor, Tensor], Tensor]
-Decode = Callable[[Tensor], Tensor]
-
-
-def shrunk(pixels: Tensor, size: int) -> Tensor:
-    """Return a picture, uint8 (H, W, 3), as networks take it: float32 (1, 3, S, S) in [-1, 1]."""
-    planes = pixels.permute(2, 0, 1)[None]
-    if planes.is_cuda or max(pixels.shape[:2]) < size:
-        planes = planes.float()  # bytes are resized on a CPU only
-    small = functional.interpolate(
-        planes, (size, size), mode="bilinear", align_corners=False, antialias=True
-    )
-    return small.float().div_(127.5).sub_(1)
-
-
-def enlarged(residual: Tensor, height: int, width: int) -> Tensor:
-    """Return a residual (1, 1, S, S) in codes as changes of all samples, int16 (H, W, 3)."""
-    planes = functional.interpolate(residual, (height, width), mode="bilinear", align_corners=False)
-    change = planes[0, 0].round_().to(torch.int16)
-    # spelt out: to add one plane to three interleaved ones takes ten times as long on a CPU
-    return torch.stack([change, change, change], dim=2)
-
-
-def added(pixels: Tensor, change: Tensor) -> Tensor:
-    """Return a picture, uint8 (H, W, 3), with changes, int16 (H, W, 3), added to it."""
-    result = torch.empty_like(pixels)
-    # on a CPU a band at a time: what is worked on stays in the cache
-    for old, by, new in zip(*(x.split(_band(x)) for x in (pixels, change, result)), strict=True):
-        new.copy_(old.to(torch.int16).add_(by).clamp_(0, 255))
-    return result
-
-
-def _band(x: Tensor) -> int:
-    return max(1, len(x)) if x.is_cuda else BAND
-
-
-def laid(pixels: Tensor, residual: Tensor) -> Tensor:
-    """Return a picture, uint8 (H, W, 3), with a residual (1, 1, S, S) in codes added to it.
-
-    The residual is enlarged to the picture, whatever its shape, and rounded once.
-    """
-    return added(pixels, enlarged(residual, *pixels.shape[:2]))
-
 
 class Marker:
-    """Lays a mark on pictures: on frames of a clip, in order, the same in all of them."""
+    """Says what to change in a picture, or in the frames of one clip, to lay one mark on it."""
 
-    def __init__(self, encode: Encode, identifier: int, size: int, *, every: int = 1) -> None:
+    def __init__(self, identifier: int, *, every: int = 1) -> None:
         """Make one for the 48 bits of an identifier.
 
-        The residual of a frame is used for the ``every`` - 1 frames after it too, while they are of
+        The change of a frame is used for the ``every`` - 1 frames after it too, while they are of
         its size: the picture hides it less well where something moves, and no computing is needed.
         """
-        bits = torch.from_numpy(code.write(identifier)).float()[None] * 2 - 1
-        self._encode, self._bits, self._size, self._every = encode, bits, size, every
+        word = torch.from_numpy(code.write(identifier)).float() * 2 - 1
+        self._tile = composed(chips(), word)
+        self._every, self._used = every, 0
         self._change: Tensor | None = None
-        self._used = 0
 
-    def __call__(self, pixels: Tensor) -> Tensor:
-        """Return a frame, uint8 (H, W, 3), with the mark."""
+    @torch.inference_mode()
+    def __call__(self, small: Callable[[int, int], Tensor], height: int, width: int) -> Tensor:
+        """Return what to add to the brightness of a frame, int16 (height, width), in codes of 255.
+
+        ``small`` is asked for brightness, float32 (h, w) in codes, at a height and a width, unless
+        the change is that of the frame before.
+        """
         change = self._change
-        if change is None or self._used >= self._every or change.shape != pixels.shape:
-            residual = self._encode(shrunk(pixels, self._size), self._bits.to(pixels.device))
-            change = self._change = enlarged(residual, *pixels.shape[:2])
+        if change is None or self._used >= self._every or change.shape != (height, width):
+            change = self._change = self._computed(small, height, width)
             self._used = 0
         self._used += 1
-        return added(pixels, change)
+        return change
+
+    def _computed(self, small: Callable[[int, int], Tensor], height: int, width: int) -> Tensor:
+        scale = SIDE / min(height, width)
+        y = small(max(round(height * scale), SIDE), max(round(width * scale), SIDE))
+        self._tile = self._tile.to(y.device)
+        laid = functional.interpolate(
+            residual(y[None, None], self._tile),
+            (height, width),
+            mode="bilinear",
+            antialias=scale > 1,
+            align_corners=False,
+        )
+        return laid[0, 0].round_().to(torch.int16)
 
 
-def voted(logits: Iterable[Tensor]) -> Tensor:
-    """Return logits (B,) that frames with logits (B + 1,) agree on.
+def marked(pixels: Tensor, marker: Marker) -> Tensor:
+    """Return a picture, uint8 or uint16 (H, W, C), with a mark; it stays as it is.
 
-    Each frame votes with its logits as they are, by how sure the network is that it has a mark.
-    Frames of one mark only: marks of two clips that were joined would be added up.
+    C is 1 for gray and 3 for RGB; of 2 and 4 the last is alpha, which no mark is laid on.
     """
-    rows = torch.stack(list(logits)).float()
-    votes = rows[:, :-1] * torch.sigmoid(rows[:, -1:])
-    return votes.sum(dim=0)
+    (height, width), wide = pixels.shape[:2], pixels.dtype != torch.uint8
+    colours = 1 if pixels.shape[2] < 3 else 3
+    change = marker(lambda rows, columns: _small(pixels, colours, rows, columns), height, width)
+    if wide:
+        change = change.to(torch.int32) * 257
+    every = change[..., None].expand(height, width, colours).contiguous()  # adds in one go
+    made = pixels.clone()
+    # on a CPU a band at a time: what is worked on stays in the cache
+    band = height if pixels.is_cuda else BAND
+    for new, by in zip(made.split(band), every.split(band), strict=True):
+        part = new[..., :colours]
+        part.copy_(part.to(by.dtype).add_(by).clamp_(0, 65535 if wide else 255))
+    return made
 
 
-def read(decode: Decode, frames: Iterable[Tensor], size: int) -> code.Found | None:
-    """Return the mark in a picture, or in frames of a clip, uint8 (H, W, 3); None if none is."""
-    logits = [decode(shrunk(pixels, size))[0].cpu() for pixels in frames]
-    if not logits:
-        return None
-    return code.read(np.asarray(voted(logits).numpy(), dtype=np.float64))
+def _small(pixels: Tensor, colours: int, rows: int, columns: int) -> Tensor:
+    """Return the brightness of a picture, resized, float32 (rows, columns) in codes of 255."""
+    planes = pixels[..., :colours].permute(2, 0, 1)[None]
+    if planes.is_cuda or planes.dtype != torch.uint8 or min(pixels.shape[:2]) < SIDE:
+        planes = planes.float()  # bytes are resized on a CPU only
+    small = functional.interpolate(
+        planes, (rows, columns), mode="bilinear", antialias=True, align_corners=False
+    ).float()
+    y = brightness(small)[0, 0] if colours == 3 else small[0, 0]
+    return y if pixels.dtype == torch.uint8 else y / 257

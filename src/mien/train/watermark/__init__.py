@@ -1,4 +1,4 @@
-"""Training the watermark's encoder and decoder, against what pictures go through.
+"""Training the watermark's extractor, against what pictures go through.
 
-``python -m mien.train.watermark --data DIR --out DIR --minutes 15`` trains, scores and exports.
+``python -m mien.train.watermark --data DIR --out DIR --minutes 10`` trains, scores and exports.
 """

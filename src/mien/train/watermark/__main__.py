@@ -23,7 +23,7 @@ from mien.train.watermark.score import Score, scores
 
 HELD_OUT = "heldout"
 STATE, NOTES, LOG = "watermark.pt", "watermark.json", "watermark.jsonl"
-FILES = ("watermark_encoder.onnx", "watermark_decoder.onnx")
+FILE = "watermark.onnx"
 
 RESERVE = 40.0
 """Seconds kept for scores and files."""
@@ -33,7 +33,7 @@ SAVED = 300.0
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:
-    """Train as asked; write the networks, their state, scores and log, and return the notes.
+    """Train as asked; write the network, its state, scores and log, and return the notes.
 
     ``given.minutes`` covers reading and scoring too.
     """
@@ -83,15 +83,12 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
                 for path in held_out
             ]
         )
-        ruler = scores(learner.average.encoder, learner.average.decoder, held)
+        ruler = scores(learner.average, held)
         notes["scores"] = {k: asdict(v) if isinstance(v, Score) else v for k, v in ruler.items()}
         for name, value in ruler.items():
             values = asdict(value) if isinstance(value, Score) else {"value": value}
             journal.note("score", {"of": name} | values)
-    for name, network in zip(
-        FILES, (learner.average.encoder, learner.average.decoder), strict=True
-    ):
-        export(network, given.out / name, int8=False)
+    export(learner.average, given.out / FILE)
     (given.out / NOTES).write_text(json.dumps(notes, indent=1))
     journal.say(f"{learner.step} steps, {notes['seconds a step'] * 1000:.1f} ms each")
     return notes
@@ -99,7 +96,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description="Train the watermark's networks.")
+    parser = argparse.ArgumentParser(description="Train the watermark's extractor.")
     add = parser.add_argument
     add("--data", type=Path, required=True, help="folder of packs; heldout* are for scores")
     add("--out", type=Path, required=True, help="folder for what is made")

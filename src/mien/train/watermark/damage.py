@@ -1,4 +1,4 @@
-"""What pictures go through, as differentiable tensor code: codecs, resizing, turning, light.
+"""What pictures go through, as tensor code: codecs, resizing, turning, light.
 
 Pictures are float32 (n, 3, H, W) in [0, 1], RGB, and so are results. What says how much has one
 number for each of them, (n,), on their device, so that nothing waits for the device.
@@ -31,19 +31,9 @@ def spread(values: Tensor) -> Tensor:
     return values.view(-1, 1, 1, 1)
 
 
-def straight(exact: Tensor, smooth: Tensor) -> Tensor:
-    """Return ``exact`` with the gradient of ``smooth`` (straight-through, Bengio et al. 2013)."""
-    return smooth + (exact - smooth).detach()
-
-
-def rounded(x: Tensor) -> Tensor:
-    """Round to whole numbers; the gradient passes."""
-    return straight(x.round(), x)
-
-
 def stored(pictures: Tensor) -> Tensor:
     """Round to 8 bits."""
-    return rounded(pictures.clamp(0, 1) * 255) / 255
+    return (pictures.clamp(0, 1) * 255).round() / 255
 
 
 def ycc(pictures: Tensor) -> Tensor:
@@ -104,7 +94,7 @@ def jpeg(pictures: Tensor, quality: Tensor) -> Tensor:
     for plane, table in ((codes[:, :1], TABLE), (_halved(codes[:, 1:]), COLOUR_TABLE)):
         steps = codes.new_tensor(table) * coarseness.view(-1, 1, 1, 1, 1, 1)
         steps = ((steps + 50) / 100).floor().clamp(1, 255)
-        planes.append(unblocked(rounded(blocks(plane) / steps) * steps))
+        planes.append(unblocked((blocks(plane) / steps).round() * steps))
     return rgb(torch.cat([planes[0], _doubled(planes[1])], dim=1))
 
 
@@ -126,7 +116,7 @@ def filmed(pictures: Tensor, quantiser: Tensor, dead: float = DEAD) -> Tensor:
         whole = torch.zeros_like(exact)
         whole[..., 0, 0] = 1
         exact = torch.where(whole > 0, scaled.round(), exact)
-        planes.append(unblocked(straight(exact, scaled) * step))
+        planes.append(unblocked(exact * step))
     y = softened(planes[0], (spread(step.flatten()) / 64).clamp(0, 0.5))
     return rgb(torch.cat([y, _doubled(planes[1])], dim=1))
 
@@ -161,16 +151,15 @@ def shrunk(pictures: Tensor, side: int) -> Tensor:
     )
 
 
-def seen(pictures: Tensor, turn: Tensor, share: Tensor, at: Tensor, aspect: Tensor) -> Tensor:
-    """Turn by radians, and crop to a share of each side, resized back to the picture's own side.
+def seen(pictures: Tensor, turn: Tensor, share: Tensor, at: Tensor) -> Tensor:
+    """Turn by radians, and crop to a share of the sides, resized back to the picture's own side.
 
-    ``at`` (n, 2) in [-1, 1] says where the crop lies, from one end to the other. ``aspect`` is that
-    of the picture before it became a square, which turning shears. Beyond the picture it is black.
+    ``at`` (n, 2) in [-1, 1] says where the crop lies, from one end to the other. Beyond the picture
+    it is black, and 0 in what goes with it.
     """
     cos, sin = turn.cos() * share, turn.sin() * share
     shift = at * (1 - share)[:, None]
-    rows = [cos, -sin / aspect, shift[:, 0], sin * aspect, cos, shift[:, 1]]
-    view = torch.stack(rows, dim=1).view(-1, 2, 3)
+    view = torch.stack([cos, -sin, shift[:, 0], sin, cos, shift[:, 1]], dim=1).view(-1, 2, 3)
     return looked(pictures, view, pictures.shape[-1], mode="bilinear", padding="zeros")
 
 
@@ -182,8 +171,7 @@ def lit(
     pictures = (pictures - 0.5) * spread(contrast) + 0.5
     grey = pictures.mean(dim=1, keepdim=True)
     pictures = grey + (pictures - grey) * spread(saturation)
-    # not at 0, where a root is infinitely steep
-    return pictures.clamp(0.004, 1) ** spread(gamma)
+    return pictures.clamp(0, 1) ** spread(gamma)
 
 
 def noisy(pictures: Tensor, deviation: Tensor, noise: Tensor) -> Tensor:
