@@ -98,6 +98,20 @@ class Settings(BaseModel):
     subsampling: Literal["4:4:4", "4:2:2", "4:2:0"] | None = Field(
         default=None, description="4:4:4, 4:2:2 or 4:2:0, of JPEG and AVIF; unset: the input's"
     )
+    label: bool | None = Field(
+        default=None,
+        description="true or false: a label is seen on outputs; unset: as the policy or text asks",
+    )
+    label_text: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=80,
+        description="1 to 80 characters that the label says; unset: that a face was edited",
+    )
+    label_place: Literal["bottom-right", "bottom-left", "top-right", "top-left"] | None = Field(
+        default=None,
+        description="bottom-right, bottom-left, top-right or top-left; unset: bottom-right",
+    )
     max_megapixels: float = Field(
         default=250.0, gt=0, description="above 0; pictures with more megapixels are refused"
     )

@@ -129,6 +129,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         ),
         *("--provider", "cuda", "--allow-fallback", "--threads", "3", "--models", tmp_path),
         *("--gpu-memory", "4GB", "--max-megapixels", "9.5"),
+        *("--label", "--label-text", "AI", "--label-place", "top-left"),
     )
     mien_("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg")
     given, default = built
@@ -150,6 +151,9 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "certificate": None,
         "private_key": None,
         "timestamp": None,
+        "label": True,
+        "label_text": "AI",
+        "label_place": "top-left",
     }
     assert default == {
         "blend": "alpha",
@@ -169,6 +173,9 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "certificate": None,
         "private_key": None,
         "timestamp": None,
+        "label": None,
+        "label_text": None,
+        "label_place": None,
     }
 
 
