@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from mien.choice import Order, Which, check_choice
 from mien.engines import Peak
@@ -439,11 +440,13 @@ class Swapper:
         })  # fmt: skip
         pipeline = self.clip(cast, strength=strength, policy=policy, look=look, smooth=smooth)
         records = tuple(dict.fromkeys(role.identity.consent for role in cast.roles))
+        produced = uuid4().hex
         job = video_job(
             clip,
             output,
             pipeline,
             model=self.model,
+            produced=produced,
             start=start,
             end=end,
             settings=settings,
@@ -455,7 +458,7 @@ class Swapper:
             preview=preview,
             compare=compare,
             threads=threads,
-            seal=self._provenance.seal(Path(clip), consents=records),
+            seal=self._provenance.seal(Path(clip), consents=records, produced=produced),
             imprint=self._imprint,
         )
         report = swap_clip(

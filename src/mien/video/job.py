@@ -80,6 +80,7 @@ def video_job(
     pipeline: ClipPipeline,
     *,
     model: str,
+    produced: str | None = None,
     start: Time | None = None,
     end: Time | None = None,
     settings: ClipSettings | None = None,
@@ -95,6 +96,8 @@ def video_job(
     imprint: Imprint = NONE,
 ) -> VideoJob:
     """Return the job that these describe; the options are those of Swapper.swap_video.
+
+    ``produced`` is the id that the marks give the clip; a new one, unless it is given.
 
     Raises ClipUnreadable, ClipUnwritable, InvalidOption, PictureUnwritable.
     """
@@ -135,7 +138,9 @@ def video_job(
         output=target,
         span=span_of(opened.info, start, end),
         settings=settings,
-        mark=mark_for(source, opened.info.metadata, consents=consents, model=model),
+        mark=mark_for(
+            source, opened.info.metadata, consents=consents, model=model, produced=produced
+        ),
         recipe=_recipe(pipeline, imprint, sdr=sdr, fields=fields),
         sdr=sdr,
         fields=fields,
