@@ -35,7 +35,10 @@ from mien.errors import InvalidOption
 FILE = "mien.toml"
 PREFIX = "MIEN_"
 HOME = "MIEN_HOME"
-"""The one variable of mien that is no setting: the folder of mien's own files."""
+"""Of mien's variables, one that is no setting: the folder of mien's own files."""
+
+POLICY = "MIEN_POLICY"
+"""The other: the file of the policy."""
 
 
 def _path(value: object) -> object:
@@ -220,9 +223,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, st
     keys = {_variable(key): key for key in Settings.model_fields}
     given: dict[str, object] = {}
     for name, text in environment.items():
-        if name.startswith(PREFIX) and name != HOME and text:
+        if name.startswith(PREFIX) and name not in (HOME, POLICY) and text:
             if name not in keys:
-                raise InvalidOption(name, text, _nearest(name.upper(), [*keys, HOME]))
+                raise InvalidOption(name, text, _nearest(name.upper(), [*keys, HOME, POLICY]))
             given[keys[name]] = _parsed(keys[name], text)
     checked = _checked(given, _variable)
     return {key: (value, _variable(key)) for key, value in checked.items()}

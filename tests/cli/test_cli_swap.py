@@ -179,6 +179,20 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
     }
 
 
+def test_a_label_that_the_policy_wants_cannot_be_taken_away(mien_, people, tmp_path, monkeypatch):
+    (tmp_path / "policy.toml").write_text('profile = "cn"')
+    monkeypatch.setenv("MIEN_POLICY", str(tmp_path / "policy.toml"))
+    command = ("swap", people["dev"], people["ben"], "-o", tmp_path / "out.png")
+    for options, said in (
+        (("--no-label",), f"the policy {tmp_path / 'policy.toml'} (profile 'cn') wants a visible"),
+        (("--label-text", "AI-edited"), "the profile 'cn' wants the words of GB 45438-2025"),
+    ):
+        code, printed, errors = mien_(*command, *options)
+        assert (code, printed) == (2, "")
+        assert said in " ".join(errors.split())
+    assert names(tmp_path) == ["policy.toml"]
+
+
 def test_settings_reach_the_swapper_and_options_beat_them(
     mien_, built, tmp_path, people, monkeypatch
 ):
