@@ -55,8 +55,8 @@ Label = Annotated[
     bool | None,
     typer.Option(
         "--label/--no-label",
-        help="Draw a label on what is written that says what was done.",
-        show_default="as the policy says; label, if it has a text or place",
+        help="Draw a label on what is written: a face was edited.",
+        show_default="no-label, unless the policy, a text or a place asks for it",
         rich_help_panel=FILES,
     ),
 ]
