@@ -37,6 +37,11 @@ KEYED = frozenset({"AIGC"})
 """Metadata for which MP4 and MOV have no place but a list of keys: the label of GB 45438-2025."""
 
 
+LISTED = ("movflags", "use_metadata_tags")
+"""The option that makes FFmpeg write metadata of MP4 and MOV as a list of keys. Then it leaves out
+covers, which belong to its other way of writing them."""
+
+
 def mux_options(
     info: ClipInfo, container: Container, path: Path, tags: Mapping[str, str]
 ) -> dict[str, str]:
@@ -50,7 +55,7 @@ def mux_options(
         return {"mpegts_m2ts_mode": "1"}
     keys = {*info.metadata, *tags}
     if container.name in ("mp4", "mov") and any("." in key or key in KEYED for key in keys):
-        return {"movflags": "use_metadata_tags"}  # else keys such as a phone's are left out
+        return dict([LISTED])  # else keys such as a phone's are left out
     return {}
 
 
