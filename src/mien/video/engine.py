@@ -332,14 +332,15 @@ class _Run:
             if both is not None and _wanted(starts[1], before.time):
                 assert self._comparison is not None
                 with self._writing("return"):
-                    after = before.with_changes(done.frame, places)
+                    after = before.with_changes(done.frame, places) if places else before
                     joined = imprint.stored(self._comparison(before, after))
                 with self._writing("encode"):
                     both.write(joined)
             if _wanted(starts[0], before.time):
                 with self._writing("return"):
                     marked, plates = imprint.frame(done.frame)
-                    stored = before.with_changes(marked, [*places, *plates])
+                    changed = [*places, *plates]
+                    stored = before.with_changes(marked, changed) if changed else before
                 with self._writing("encode"):
                     writer.write(stored)
 
