@@ -98,6 +98,16 @@ def test_every_output_of_the_page_is_there(kitchen):
             image.load()
 
 
+def test_the_label_of_the_page_is_seen(kitchen):
+    with Image.open(kitchen / "photos" / "mei.jpg") as image:
+        before = np.asarray(image.convert("RGB")).astype(int)
+    with Image.open(kitchen / "out" / "labelled.png") as image:
+        after = np.asarray(image.convert("RGB")).astype(int)
+    corner = np.s_[: len(before) // 10, : before.shape[1] // 3]
+    assert (after[corner] == 255).all(axis=-1).mean() > 0.05
+    assert (after[corner] != before[corner]).any(axis=-1).mean() > 0.3
+
+
 def frames_of(path):
     with av.open(str(path)) as clip:
         return [frame.to_ndarray(format="rgb24").astype(int) for frame in clip.decode(video=0)]

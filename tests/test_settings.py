@@ -29,6 +29,9 @@ DEFAULTS = {
     "max_distance": None,
     "quality": None,
     "subsampling": None,
+    "label": None,
+    "label_text": None,
+    "label_place": None,
     "max_megapixels": 250.0,
     "cache_size": 100,
     "cache_folder": None,
@@ -134,6 +137,7 @@ def test_every_key_can_be_set_in_a_file(project):
     words = {"model": "m", "detector": "d", "provider": "p", "blend": "poisson"}
     words |= {"gpu_memory": "4GB"}
     words |= {"timestamp": "https://time.example"}
+    words |= {"label_text": "AI", "label_place": "top-left"}
     paths = {"models": "cards", "cache_folder": "cache", "ledger": "consent.sqlite3"}
     paths |= {"certificate": "a.pem", "private_key": "b.pem", "trust": "c.pem"}
     others = """
@@ -141,6 +145,7 @@ def test_every_key_can_be_set_in_a_file(project):
         threads = 256
         color_match = false
         occlusion = false
+        label = true
         strength = 0
         max_distance = 2
         quality = 100
@@ -188,6 +193,7 @@ def test_a_variable_is_read_as_its_key_wants_it(project, key, text, value):
 
 def test_variables_that_are_empty_or_not_settings_do_not_count(project):
     environment = {"MIEN_THREADS": "", "MIEN_HOME": "x", "PROVIDER": "cuda", "XMIEN_MODEL": "m"}
+    environment["MIEN_POLICY"] = "policy.toml"
     assert load(folder=project.parent, environment=environment).settings == Settings()
 
 
@@ -236,6 +242,9 @@ def test_paths_elsewhere_stay_as_they_are_but_for_the_tilde(project, tmp_path):
         ("gpu_memory", '[4, "4", "0GB", "101%", "4 TB", ""]', "4GB, 800MB, 50%"),
         ("models", '[3, ""]', "folder"),
         ("blend", '["glue"]', "alpha (soft edge) or poisson"),
+        ("label", "['on', 1]", "true or false: a label"),
+        ("label_text", "['', 7]", "1 to 80 characters"),
+        ("label_place", "['middle', true]", "bottom-right, bottom-left, top-right or top-left"),
         ("strength", "[-0.01, 1.01, true, nan]", "0 (the target's own identity) to 1"),
         ("max_distance", "[-0.1, 2.1]", "0 to 2"),
         ("quality", "[0, 101]", "1 to 100"),
@@ -326,9 +335,7 @@ def test_a_table_is_an_unknown_key_too(project):
 def test_an_unknown_variable_is_an_error_with_the_nearest(project, name, near):
     said = refusal(folder=project.parent, environment={name: "1"})
     assert said.startswith(f"{name}='1' is not possible. Allowed: {near} (the nearest known name)")
-    assert said.endswith(
-        "MIEN_LEDGER, MIEN_CERTIFICATE, MIEN_PRIVATE_KEY, MIEN_TIMESTAMP, MIEN_TRUST, MIEN_HOME."
-    )
+    assert said.endswith("MIEN_PRIVATE_KEY, MIEN_TIMESTAMP, MIEN_TRUST, MIEN_HOME, MIEN_POLICY.")
 
 
 # Files that cannot be read

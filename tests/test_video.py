@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from conftest import CONSENT
-from filmed import along, files, film, head, metadata, packets, planes, times_of
+from filmed import along, content, files, film, head, metadata, packets, planes, times_of
 from PIL import Image
 
 from mien import ClipSettings, Policy
@@ -172,7 +172,7 @@ def test_one_thread_is_as_four(swapper, dev, clips, tmp_path, action):
         )
         for threads in (1, 4)
     ]
-    assert (tmp_path / "1.mkv").read_bytes() == (tmp_path / "4.mkv").read_bytes()
+    assert content(tmp_path / "1.mkv") == content(tmp_path / "4.mkv")
     assert reports[0].stretches == reports[1].stretches
     assert reports[0].tracks == reports[1].tracks
 
@@ -263,7 +263,7 @@ def test_a_clip_without_a_face_is_copied(swapper, dev, clips, tmp_path):
     assert report.consents == ()
     for kind in ("video", "audio"):
         assert packets(tmp_path / "out.mp4", kind) == packets(clips["nobody"], kind)
-    assert "comment" not in metadata(tmp_path / "out.mp4")  # nothing in it is synthetic
+    assert not {"comment", "aigc"} & set(metadata(tmp_path / "out.mp4"))  # none is synthetic
     assert files(tmp_path) == ["out.mp4"]
 
 
@@ -292,7 +292,7 @@ def test_what_is_encoded_for_nobody_has_no_mark(swapper, dev, clips, tmp_path, r
         clips["nobody"], dev, output=tmp_path / "out.mkv", settings=EXACT, resume=resume
     )
     assert (report.copied, report.frames, report.written.frames) == (False, 12, 12)
-    assert "comment" not in metadata(tmp_path / "out.mkv")
+    assert not {"comment", "aigc"} & set(metadata(tmp_path / "out.mkv"))
     for before, after in zip(planes(clips["nobody"]), planes(tmp_path / "out.mkv"), strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
     assert times_of(tmp_path / "out.mkv") == times_of(clips["nobody"])
@@ -360,6 +360,9 @@ def test_a_mark_goes_along_into_a_stream(swapper, dev, clips, tmp_path, codec):
     assert (tmp_path / "again.m2ts.xmp").read_bytes() == beside
     swapper.swap_video(tmp_path / "again.m2ts", dev, output=tmp_path / "back.mkv")
     assert metadata(tmp_path / "back.mkv")["comment"] == said
+    assert re.findall(number, metadata(tmp_path / "back.mkv")["aigc"].encode()) == [
+        re.search(number, beside)[0]
+    ]
 
 
 # Interruption and damage
@@ -419,7 +422,7 @@ def test_resumed_is_as_uninterrupted(swapper, dev, portraits, pieces, tmp_path, 
         assert "out.mkv" not in files(tmp_path)
     report = swapper.swap_video(source, dev, output=tmp_path / "out.mkv", resume=True, **options)
     assert report.kept in (8, 16)
-    assert (tmp_path / "out.mkv").read_bytes() == (tmp_path / "whole.mkv").read_bytes()
+    assert content(tmp_path / "out.mkv") == content(tmp_path / "whole.mkv")
     for name in ("stretches", "tracks", "events", "frames", "swapped"):
         assert getattr(report, name) == getattr(whole, name), name
     assert files(tmp_path) == [
@@ -450,7 +453,7 @@ def test_a_resumed_comparison_and_preview_show_the_whole_clip(
     assert files(tmp_path / "parts") == files(tmp_path / "whole") == names
     for name in ("both.mkv", "out.mkv"):
         parts, whole = (tmp_path / folder / name for folder in ("parts", "whole"))
-        assert parts.read_bytes() == whole.read_bytes(), name
+        assert content(parts) == content(whole), name
     with (  # no two manifests are alike
         Image.open(tmp_path / "parts" / "p.png") as parts,
         Image.open(tmp_path / "whole" / "p.png") as whole,
@@ -507,8 +510,8 @@ def test_garbage_is_refused(swapper, dev, tmp_path):
 
 
 def test_of_a_clip_that_was_cut_short_all_that_decodes_is_swapped(swapper, dev, clips, tmp_path):
-    content = clips["long"].read_bytes()
-    (tmp_path / "cut.mkv").write_bytes(content[: len(content) // 3])
+    whole = clips["long"].read_bytes()
+    (tmp_path / "cut.mkv").write_bytes(whole[: len(whole) // 3])
     report = swapper.swap_video(tmp_path / "cut.mkv", dev, output=tmp_path / "out.mkv")
     assert report.partial
     assert 2 <= report.frames < 16

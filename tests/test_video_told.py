@@ -19,6 +19,7 @@ from filmed import SIDE, files, metadata
 from mien import ClipSettings
 from mien.engines import Peak
 from mien.errors import ClipUnwritable, DiskFull, InvalidOption, OptionsConflict
+from mien.media.clip import Clip, copy_clip
 from mien.safety import DIGITAL_SOURCE_TYPE
 from mien.video import Pace, parse_time
 
@@ -76,6 +77,19 @@ def test_covers_do_not_show_the_face_that_was_replaced(
     assert {track.kind: track.fate for track in report.written.tracks} == {"cover": fate}
     with av.open(str(tmp_path / "out.mp4")) as made:
         assert len(made.streams.video) == (2 if fate == "copied" else 1)
+
+
+def test_a_cover_that_mp4_cannot_hold_beside_its_metadata_is_not_called_kept(
+    swapper, dev, clips, portraits, tmp_path
+):
+    cover = with_cover(clips["nobody"], portraits["ben"], tmp_path / "in.mp4")
+    tags = ClipSettings(tags={"AIGC": "{}"})
+    copy_clip(tmp_path / "both.mkv", Clip(cover), settings=tags)
+    report = swapper.swap_video(tmp_path / "both.mkv", dev, output=tmp_path / "out.mp4")
+    assert [(track.kind, track.fate) for track in report.written.tracks] == [("cover", "dropped")]
+    assert metadata(tmp_path / "out.mp4")["aigc"] == "{}"
+    with av.open(str(tmp_path / "out.mp4")) as made:
+        assert len(made.streams.video) == 1
 
 
 @pytest.mark.parametrize("resume", [False, True])

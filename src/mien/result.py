@@ -18,7 +18,7 @@ from mien.engines import Peak
 from mien.geometry import uncover
 from mien.media import Picture, Subsampling, in_srgb, write_picture
 from mien.media.draw import draw_faces, side_by_side
-from mien.pipeline import Cast
+from mien.pipeline import NONE, Cast, Imprint
 from mien.safety import AuditLog, xmp_packet
 from mien.safety.manifest import Provenance, Seal, beside
 from mien.types import Faces, Frame, Swapped
@@ -46,6 +46,9 @@ class Result:
 
     provenance: Provenance | None = None
     """What signs what is written, and how it was made; None: nothing does."""
+
+    imprint: Imprint = NONE
+    """What goes into the pixels of what is written: a visible label, if there is one."""
 
     @property
     def swapped(self) -> Swapped:
@@ -94,7 +97,11 @@ class Result:
 
     @property
     def pixels(self) -> npt.NDArray[np.uint8]:
-        """The new picture in sRGB, uint8 (H, W, 3), a copy; of an animation, ``swapped``'s."""
+        """The new picture in sRGB, uint8 (H, W, 3), a copy; of an animation, ``swapped``'s.
+
+        It has no visible label, whatever ``save`` draws: outside of the swapped faces nothing
+        differs from the target.
+        """
         return in_srgb(self.target, self.swapped.frame)
 
     @property
@@ -122,7 +129,8 @@ class Result:
 
         Depth, colours, alpha, metadata and compression are those of the input, as far as the
         format allows; ``quality`` (1 to 100) and ``subsampling`` ('4:4:4', '4:2:2', '4:2:0')
-        change the last. The metadata say how the picture was made, and by whose consent, and so
+        change the last. If the swapper wants a visible label, it is drawn on every frame. The
+        metadata say how the picture was made, and by whose consent, and so
         does a signed manifest: in the file, or in NAME.c2pa beside a BMP. Raises PictureUnwritable,
         InvalidOption, SigningFailed, CertificateUnusable, AuditUnwritable; nothing is left behind
         then.
@@ -130,7 +138,7 @@ class Result:
         produced = uuid4().hex
         write_picture(
             Path(path),
-            self.target,
+            self.imprint.picture(self.target),
             xmp=self._mark(produced, self.target.metadata.xmp),
             quality=quality,
             subsampling=subsampling,
@@ -148,17 +156,20 @@ class Result:
             )
 
     def save_compare(self, path: str | Path) -> None:
-        """Write the picture before and after, side by side, marked as ``save`` does."""
+        """Write the picture before and after, side by side, marked and labelled as by ``save``."""
         both, produced = side_by_side(self.before, self.pixels), uuid4().hex
         write_picture(
             Path(path),
-            picture_of(both, Path(path).name),
+            self.imprint.picture(picture_of(both, Path(path).name)),
             xmp=self._mark(produced),
             seal=self._seal(produced),
         )
 
     def save_debug_view(self, path: str | Path) -> None:
-        """Write the picture as it was, with boxes, points, meshes and masks drawn on it."""
+        """Write the picture as it was, with boxes, points, meshes and masks drawn on it.
+
+        Nothing in it is synthetic, so it has no marks and no label.
+        """
         drawn = draw_faces(self.before, self.faces, self.swapped.layers)
         write_picture(Path(path), picture_of(drawn, Path(path).name), xmp=None)
 
@@ -171,6 +182,7 @@ class Result:
             **({} if self.gpu is None else {"gpu": self.gpu.report()}),
             **_account(self.swapped),
             "missing": list(self.missing),
+            "label": self.imprint.report(),
             "milliseconds": {k: round(v * 1e3, 2) for k, v in self.timings.items()},
         }
         if len(self.moments) > 1:

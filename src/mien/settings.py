@@ -35,7 +35,10 @@ from mien.errors import InvalidOption
 FILE = "mien.toml"
 PREFIX = "MIEN_"
 HOME = "MIEN_HOME"
-"""The one variable of mien that is no setting: the folder of mien's own files."""
+"""Of mien's variables, one that is no setting: the folder of mien's own files."""
+
+POLICY = "MIEN_POLICY"
+"""The other: the file of the policy."""
 
 
 def _path(value: object) -> object:
@@ -97,6 +100,20 @@ class Settings(BaseModel):
     )
     subsampling: Literal["4:4:4", "4:2:2", "4:2:0"] | None = Field(
         default=None, description="4:4:4, 4:2:2 or 4:2:0, of JPEG and AVIF; unset: the input's"
+    )
+    label: bool | None = Field(
+        default=None,
+        description="true or false: a label is seen on outputs; unset: as the policy or text asks",
+    )
+    label_text: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=80,
+        description="1 to 80 characters that the label says; unset: that a face was edited",
+    )
+    label_place: Literal["bottom-right", "bottom-left", "top-right", "top-left"] | None = Field(
+        default=None,
+        description="bottom-right, bottom-left, top-right or top-left; unset: bottom-right",
     )
     max_megapixels: float = Field(
         default=250.0, gt=0, description="above 0; pictures with more megapixels are refused"
@@ -206,9 +223,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, st
     keys = {_variable(key): key for key in Settings.model_fields}
     given: dict[str, object] = {}
     for name, text in environment.items():
-        if name.startswith(PREFIX) and name != HOME and text:
+        if name.startswith(PREFIX) and name not in (HOME, POLICY) and text:
             if name not in keys:
-                raise InvalidOption(name, text, _nearest(name.upper(), [*keys, HOME]))
+                raise InvalidOption(name, text, _nearest(name.upper(), [*keys, HOME, POLICY]))
             given[keys[name]] = _parsed(keys[name], text)
     checked = _checked(given, _variable)
     return {key: (value, _variable(key)) for key, value in checked.items()}

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from mien.choice import Order, Which, check_choice
 from mien.engines import Peak
@@ -37,19 +38,21 @@ from mien.pipeline import (
     EmbeddingCache,
     Governor,
     Guard,
+    Imprint,
     Pipeline,
     Policy,
     rounded,
 )
 from mien.result import Result
 from mien.safety import Consent, Declares, Gallery, Ledger
+from mien.safety.label import label_for
 from mien.safety.manifest import Provenance
 from mien.safety.policy import note_policy, read_policy
 from mien.stages.age import Ages
 from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
-from mien.types import Faces, Frame, Identity, Role
+from mien.types import Corner, Faces, Frame, Identity, Role
 from mien.video import Time, VideoProgress, VideoReport, swap_clip, video_job
 
 Person: TypeAlias = PictureLike | Sequence[PictureLike] | Identity
@@ -96,6 +99,11 @@ class Swapper:
         key; default: one that mien makes for this machine at first use.
     timestamp
         URL of the authority that signs the time; default: nobody is asked.
+    label, label_text, label_place
+        Whether a label is to be seen on every picture and clip that is written, what it says, and
+        in which corner it is: 'bottom-right' (the default), 'bottom-left', 'top-right' or
+        'top-left'. None, the default, leaves it to the policy, and means yes if a text or place is
+        given; the text is in the user's language by default. Pixels in memory have no label.
     """
 
     def __init__(
@@ -118,7 +126,13 @@ class Swapper:
         certificate: str | Path | None = None,
         private_key: str | Path | None = None,
         timestamp: str | None = None,
+        label: bool | None = None,
+        label_text: str | None = None,
+        label_place: Corner | None = None,
     ) -> None:
+        policy = read_policy()
+        wanted = label_for(policy, wanted=label, text=label_text, place=label_place)
+        self._imprint = Imprint(wanted)
         loader = Loader(Catalogue(models), provider, allow_fallback, threads, gpu_memory)
         finder = loader.finder(detector)
         swap = FaceSwap(*loader.load(model, SwapperContract))
@@ -128,7 +142,6 @@ class Swapper:
         self.ledger = Ledger(Path(ledger) if ledger else None)
         self._begun: set[tuple[Path, tuple[str, ...]]] = set()
         embedder = self._identifier.embedder
-        policy = read_policy()
         note_policy(policy, self.ledger.audit)
         self._guard = Guard(
             embedder,
@@ -366,6 +379,7 @@ class Swapper:
             gpu,
             self.ledger.audit,
             self._provenance,
+            self._imprint,
         )
         if not any(moment.chosen for moment in moments):
             self._explain(result)
@@ -426,11 +440,13 @@ class Swapper:
         })  # fmt: skip
         pipeline = self.clip(cast, strength=strength, policy=policy, look=look, smooth=smooth)
         records = tuple(dict.fromkeys(role.identity.consent for role in cast.roles))
+        produced = uuid4().hex
         job = video_job(
             clip,
             output,
             pipeline,
             model=self.model,
+            produced=produced,
             start=start,
             end=end,
             settings=settings,
@@ -442,7 +458,8 @@ class Swapper:
             preview=preview,
             compare=compare,
             threads=threads,
-            seal=self._provenance.seal(Path(clip), consents=records),
+            seal=self._provenance.seal(Path(clip), consents=records, produced=produced),
+            imprint=self._imprint,
         )
         report = swap_clip(
             job,

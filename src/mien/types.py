@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +31,10 @@ class _Shown:
     def __repr__(self) -> str:
         shown = (f"{f.name}={_show(getattr(self, f.name))}" for f in fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+Corner = Literal["bottom-right", "bottom-left", "top-right", "top-left"]
+"""A corner of a picture."""
 
 
 class Rectangle(NamedTuple):

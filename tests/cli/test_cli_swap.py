@@ -129,6 +129,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         ),
         *("--provider", "cuda", "--allow-fallback", "--threads", "3", "--models", tmp_path),
         *("--gpu-memory", "4GB", "--max-megapixels", "9.5"),
+        *("--label", "--label-text", "AI", "--label-place", "top-left"),
     )
     mien_("swap", people["dev"], people["ben"], "-o", tmp_path / "out.jpg")
     given, default = built
@@ -150,6 +151,9 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "certificate": None,
         "private_key": None,
         "timestamp": None,
+        "label": True,
+        "label_text": "AI",
+        "label_place": "top-left",
     }
     assert default == {
         "blend": "alpha",
@@ -169,7 +173,24 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "certificate": None,
         "private_key": None,
         "timestamp": None,
+        "label": None,
+        "label_text": None,
+        "label_place": None,
     }
+
+
+def test_a_label_that_the_policy_wants_cannot_be_taken_away(mien_, people, tmp_path, monkeypatch):
+    (tmp_path / "policy.toml").write_text('profile = "cn"')
+    monkeypatch.setenv("MIEN_POLICY", str(tmp_path / "policy.toml"))
+    command = ("swap", people["dev"], people["ben"], "-o", tmp_path / "out.png")
+    for options, said in (
+        (("--no-label",), f"the policy {tmp_path / 'policy.toml'} (profile 'cn') wants a visible"),
+        (("--label-text", "AI-edited"), "the profile 'cn' wants the words of GB 45438-2025"),
+    ):
+        code, printed, errors = mien_(*command, *options)
+        assert (code, printed) == (2, "")
+        assert said in " ".join(errors.split())
+    assert names(tmp_path) == ["policy.toml"]
 
 
 def test_settings_reach_the_swapper_and_options_beat_them(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mien.errors import PolicyInvalid
+from mien.errors import InvalidOption, PolicyInvalid
 from mien.safety.audit import AuditLog
 from mien.safety.keys import Key
 from mien.safety.policy import PROFILES, RANGES, Limits, note_policy, read_policy
@@ -96,6 +96,9 @@ def test_the_engine_takes_its_limits_from_the_file(tmp_path, monkeypatch, home):
     monkeypatch.setenv("MIEN_HOME", str(tmp_path / "home"))
     swapper = Swapper(occlusion=False)
     assert swapper._guard.limits.adult == 30
+    assert swapper._imprint.report() == {"text": "AI合成", "place": "bottom-right"}
+    with pytest.raises(InvalidOption, match="wants a visible label"):
+        Swapper(label=False)
     assert "policy.changed" in (tmp_path / "home/audit/audit-00001.jsonl").read_text()
     (tmp_path / "p.toml").write_text("adult = 3")
     with pytest.raises(PolicyInvalid):

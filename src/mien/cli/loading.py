@@ -31,4 +31,7 @@ def load_swapper(settings: Settings) -> Swapper:
         certificate=settings.certificate,
         private_key=settings.private_key,
         timestamp=settings.timestamp,
+        label=settings.label,
+        label_text=settings.label_text,
+        label_place=settings.label_place,
     )

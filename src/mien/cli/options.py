@@ -51,6 +51,32 @@ ColorMatch = Annotated[
         rich_help_panel=FACE,
     ),
 ]
+Label = Annotated[
+    bool | None,
+    typer.Option(
+        "--label/--no-label",
+        help="Draw a label on what is written: a face was edited.",
+        show_default="no-label, unless the policy, a text or a place asks for it",
+        rich_help_panel=FILES,
+    ),
+]
+LabelText = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="What the label says.",
+        show_default="that a face was edited, in your language",
+        rich_help_panel=FILES,
+    ),
+]
+LabelPlace = Annotated[
+    Literal["bottom-right", "bottom-left", "top-right", "top-left"] | None,
+    typer.Option(
+        help="In which corner the label is.",
+        show_default="bottom-right",
+        rich_help_panel=FILES,
+    ),
+]
 Detector = Annotated[
     str | None,
     typer.Option(

@@ -38,6 +38,9 @@ from mien.cli.options import (
     Detector,
     GpuMemory,
     Json,
+    Label,
+    LabelPlace,
+    LabelText,
     MaxDistance,
     MaxMegapixels,
     Models,
@@ -160,6 +163,9 @@ def swap(
             rich_help_panel=FILES,
         ),
     ] = None,
+    label: Label = None,
+    label_text: LabelText = None,
+    label_place: LabelPlace = None,
     skip_existing: Annotated[
         bool,
         typer.Option(
@@ -233,6 +239,9 @@ def swap(
             "quality": quality,
             "subsampling": subsampling,
             "max_megapixels": max_megapixels,
+            "label": label,
+            "label_text": label_text,
+            "label_place": label_place,
         }
     ).settings
     from mien.media.files import distinct, expand

@@ -8,6 +8,7 @@ from mien.pipeline.frame import Pipeline
 from mien.pipeline.governor import STEPS, Effort, Governor
 from mien.pipeline.guarding import Guard
 from mien.pipeline.identify import Identifier, rounded
+from mien.pipeline.imprint import NONE, Imprint
 from mien.pipeline.patch import Blend
 from mien.pipeline.policy import Action, Policy
 from mien.pipeline.stopwatch import Stopwatch
@@ -16,6 +17,7 @@ from mien.pipeline.watching import LOOK
 __all__ = [
     "LOOK",
     "MEMORY",
+    "NONE",
     "STEPS",
     "Action",
     "Blend",
@@ -27,6 +29,7 @@ __all__ = [
     "Governor",
     "Guard",
     "Identifier",
+    "Imprint",
     "Made",
     "Pipeline",
     "Policy",

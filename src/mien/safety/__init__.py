@@ -3,11 +3,19 @@
 from mien.safety.audit import AuditLog
 from mien.safety.consent import Consent, Declares
 from mien.safety.ledger import Ledger
-from mien.safety.marks import DIGITAL_SOURCE_TYPE, SYNTHETIC, statement, xmp_packet
+from mien.safety.marks import (
+    AIGC,
+    DIGITAL_SOURCE_TYPE,
+    SYNTHETIC,
+    aigc_label,
+    statement,
+    xmp_packet,
+)
 from mien.safety.policy import Limits
 from mien.safety.protected import Gallery, Protected
 
 __all__ = [
+    "AIGC",
     "DIGITAL_SOURCE_TYPE",
     "SYNTHETIC",
     "AuditLog",
@@ -17,6 +25,7 @@ __all__ = [
     "Ledger",
     "Limits",
     "Protected",
+    "aigc_label",
     "statement",
     "xmp_packet",
 ]

@@ -40,6 +40,9 @@ UNTRUE = (
 """What does not hold of the new picture: it is upright, and has no second picture or clip in it;
 and thumbnails, which show the face that was replaced."""
 
+AIGC = "AIGC"
+"""The name of the label of GB 45438-2025 in the metadata of a clip."""
+
 LONGEST = 65_000
 """Bytes of a packet; a JPEG holds at most 65,502."""
 
@@ -58,15 +61,7 @@ def xmp_packet(
     packet says of the picture is kept, if it is well formed and not too long. ``produced`` is the
     picture's id in the label of GB 45438-2025, AIGC; a new one, unless it is given.
     """
-    label = {
-        "Label": "1",  # it is of a network, for certain
-        "ContentProducer": f"mien {version}",
-        "ProduceID": produced or uuid.uuid4().hex,
-        "ReservedCode1": "",
-        "ContentPropagator": "",
-        "PropagateID": "",
-        "ReservedCode2": "",
-    }
+    label = aigc_label(version=version, produced=produced)
     ours = (
         f'<rdf:Description xmlns:rdf="{RDF}" rdf:about=""\n'
         '    xmlns:xmp="http://ns.adobe.com/xap/1.0/"\n'
@@ -77,7 +72,7 @@ def xmp_packet(
         f"    Iptc4xmpExt:DigitalSourceType={quoteattr(DIGITAL_SOURCE_TYPE)}\n"
         f"    mien:consent={quoteattr(', '.join(consents))}\n"
         f"    mien:model={quoteattr(model)}>\n"
-        f"<TC260:AIGC>{escape(json.dumps(label))}</TC260:AIGC></rdf:Description>"
+        f"<TC260:AIGC>{escape(label)}</TC260:AIGC></rdf:Description>"
     )
     rdf = f'<rdf:RDF xmlns:rdf="{RDF}">{ours}</rdf:RDF>'
     alone = f'<x:xmpmeta xmlns:x="adobe:ns:meta/">{rdf}</x:xmpmeta>'
@@ -87,6 +82,23 @@ def xmp_packet(
             return packet
     log.warning("The picture's own XMP data are too long to keep and are left out.")
     return _packet(alone)
+
+
+def aigc_label(*, version: str, produced: str | None = None) -> str:
+    """Return the label of GB 45438-2025 as JSON; clips have it as the metadata AIGC.
+
+    ``produced`` is the id of what was made; a new one, unless it is given.
+    """
+    label = {
+        "Label": "1",  # it is of a network, for certain
+        "ContentProducer": f"mien {version}",
+        "ProduceID": produced or uuid.uuid4().hex,
+        "ReservedCode1": "",
+        "ContentPropagator": "",
+        "PropagateID": "",
+        "ReservedCode2": "",
+    }
+    return json.dumps(label)
 
 
 def statement(*, consents: Sequence[str], model: str, version: str) -> str:

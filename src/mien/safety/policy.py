@@ -39,7 +39,7 @@ class Limits:
     11,000 of two people reaches it (docs/safety.md)."""
 
     visible_label: bool = False
-    """Whether a label is to be seen on what was made. No label is drawn yet."""
+    """Whether a label must be seen on what was made; see mien.safety.label."""
 
 
 RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(

@@ -54,7 +54,7 @@ WORDS = re.compile(
 """What ``statement`` says."""
 
 PRODUCED = re.compile(rb"(?:&quot;|\")ProduceID(?:&quot;|\"): ?(?:&quot;|\")([0-9a-f]{32})")
-"""The id that the label of GB 45438-2025 gives the picture."""
+"""The id that the label of GB 45438-2025 gives the file."""
 
 NEAR = 8192
 """Bytes around a mark in which all of it is."""
@@ -104,7 +104,7 @@ class Marks:
     model: str
     consents: tuple[str, ...]
     produced: str | None = None
-    """The file's id; None in clips."""
+    """The file's id; None in clips of kinds that hold no such label, and in older ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +357,9 @@ def _marks(path: Path) -> Marks | None:
                     near = all_[max(at - 1024, 0) : at + NEAR]
                     made = PACKET.search(near) or WORDS.search(near)
                     if made is not None:
-                        return _marks_of(made, PRODUCED.search(near, made.end()))
+                        # a clip's metadata may come in any order
+                        label = PRODUCED.search(near, made.end()) or PRODUCED.search(near)
+                        return _marks_of(made, label)
     return None
 
 

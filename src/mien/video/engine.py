@@ -30,7 +30,7 @@ from mien.media.clip import (
     why_not_copied,
 )
 from mien.media.clip.writer import explained_writing
-from mien.pipeline import MEMORY, ClipPipeline, Made, Seen, Stopwatch
+from mien.pipeline import MEMORY, NONE, ClipPipeline, Made, Seen, Stopwatch
 from mien.safety.manifest import beside, take_away
 from mien.types import Event, Frame, Swapped
 from mien.video.comparing import Comparison
@@ -108,6 +108,7 @@ def swap_clip(
         beside=tuple(run.beside),
         manifest=run.manifest,
         signed=run.signed,
+        label=None if run.untouched else job.imprint.report(),
     )
 
 
@@ -285,7 +286,8 @@ class _Run:
         job = self.job
         if self.untouched and self.record.frames:
             tags = {**job.settings.tags, **job.mark.tags_before}
-            if _copyable(job) or not writer.say_instead(tags, job.settings.covers):
+            again = _copyable(job) or bool(job.imprint)  # whose marks are on every frame by now
+            if again or not writer.say_instead(tags, job.settings.covers):
                 self._write_beside()
                 raise _Untouched
         if self.untouched and self.record.frames:
@@ -298,7 +300,8 @@ class _Run:
         # the preview first, as it is large: marks that are there are of what is there
         if job.preview is not None and self.preview is not None and self.preview.frames:
             mark, seal = (None, None) if self.untouched else (job.mark.xmp, job.seal)
-            self.preview.save(job.preview, mark, seal)
+            imprint = NONE if self.untouched else job.imprint
+            self.preview.save(job.preview, mark, seal, imprint)
             self.beside.append(job.preview)
             if seal is not None and (manifest := beside(job.preview)) is not None:
                 self.beside.append(manifest)
@@ -319,19 +322,26 @@ class _Run:
         starts = [_first_wanted(each) for each in (writer, both) if each is not None]
         self._from = None if None in starts else min(each for each in starts if each is not None)
 
+        imprint = self.job.imprint
+
         def write(item: tuple[StoredFrame, Swapped]) -> None:
             before, done = item
-            stored = before
-            if done.layers is not None:
+            covered = () if done.layers is None else done.layers.covered
+            places = [part.rectangle for part in covered]
+            # the comparison first, as a frame ends with being written
+            if both is not None and _wanted(starts[1], before.time):
+                assert self._comparison is not None
                 with self._writing("return"):
-                    covered = [part.rectangle for part in done.layers.covered]
-                    stored = before.with_changes(done.frame, covered)
-            with self._writing("encode"):
-                # the comparison first, as a frame ends with being written
-                if both is not None and _wanted(starts[1], before.time):
-                    assert self._comparison is not None
-                    both.write(self._comparison(before, stored))
-                if _wanted(starts[0], before.time):
+                    after = before.with_changes(done.frame, places) if places else before
+                    joined = imprint.stored(self._comparison(before, after))
+                with self._writing("encode"):
+                    both.write(joined)
+            if _wanted(starts[0], before.time):
+                with self._writing("return"):
+                    marked, plates = imprint.frame(done.frame)
+                    changed = [*places, *plates]
+                    stored = before.with_changes(marked, changed) if changed else before
+                with self._writing("encode"):
                     writer.write(stored)
 
         with ExitStack() as stack:

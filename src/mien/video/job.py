@@ -22,7 +22,7 @@ from mien.media.clip import (
     encoder_for,
 )
 from mien.media.clip.look import Look
-from mien.pipeline import Cast, ClipPipeline
+from mien.pipeline import NONE, Cast, ClipPipeline, Imprint
 from mien.types import Identity
 from mien.version import __version__
 from mien.video.comparing import Comparison
@@ -65,6 +65,9 @@ class VideoJob:
     seal: Seal | None = None
     """What signs all that is written, if there is something synthetic in it."""
 
+    imprint: Imprint = NONE
+    """What goes into every frame that is written, if there is something synthetic in one."""
+
 
 def work_folder(output: Path) -> Path:
     """Return the folder in which finished segments of ``output`` are kept."""
@@ -77,6 +80,7 @@ def video_job(
     pipeline: ClipPipeline,
     *,
     model: str,
+    produced: str | None = None,
     start: Time | None = None,
     end: Time | None = None,
     settings: ClipSettings | None = None,
@@ -89,8 +93,11 @@ def video_job(
     compare: str | PathLike[str] | None = None,
     threads: int = AT_ONCE,
     seal: Seal | None = None,
+    imprint: Imprint = NONE,
 ) -> VideoJob:
     """Return the job that these describe; the options are those of Swapper.swap_video.
+
+    ``produced`` is the id that the marks give the clip; a new one, unless it is given.
 
     Raises ClipUnreadable, ClipUnwritable, InvalidOption, PictureUnwritable.
     """
@@ -131,8 +138,10 @@ def video_job(
         output=target,
         span=span_of(opened.info, start, end),
         settings=settings,
-        mark=mark_for(source, opened.info.metadata, consents=consents, model=model),
-        recipe=_recipe(pipeline, sdr=sdr, fields=fields),
+        mark=mark_for(
+            source, opened.info.metadata, consents=consents, model=model, produced=produced
+        ),
+        recipe=_recipe(pipeline, imprint, sdr=sdr, fields=fields),
         sdr=sdr,
         fields=fields,
         hardware=hardware,
@@ -141,6 +150,7 @@ def video_job(
         compare=both,
         threads=threads,
         seal=seal,
+        imprint=imprint,
     )
 
 
@@ -161,8 +171,8 @@ def _own_scale(
     return round(share * worst)
 
 
-def _recipe(pipeline: ClipPipeline, *, sdr: bool, fields: Fields) -> str:
-    """Return all that decides what the swapped frames look like, beside the clip."""
+def _recipe(pipeline: ClipPipeline, imprint: Imprint, *, sdr: bool, fields: Fields) -> str:
+    """Return all that decides what the written frames look like, beside the clip."""
     networks, cast = pipeline.pipeline, pipeline.cast
     before = networks.make.occlusion
     engines = (
@@ -185,6 +195,7 @@ def _recipe(pipeline: ClipPipeline, *, sdr: bool, fields: Fields) -> str:
         "smooth": pipeline.smooth,
         "sdr": sdr,
         "fields": fields,
+        "label": imprint.report(),
     }
     return json.dumps(said, sort_keys=True)
 

@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
+from uuid import uuid4
 
 from mien.errors import ClipUnwritable
 from mien.media.atomic import whole_file
 from mien.media.clip.writer import explained_writing
-from mien.safety import SYNTHETIC, statement, xmp_packet
+from mien.safety import AIGC, SYNTHETIC, aigc_label, statement, xmp_packet
 from mien.version import __version__
 
 OWN = b"urn:mien:"
@@ -30,6 +31,9 @@ PACKED = re.compile(
     re.DOTALL,
 )
 """The same in ``xmp_packet``."""
+
+PRODUCED = re.compile(r'(?:&quot;|")ProduceID(?:&quot;|"): ?(?:&quot;|")([0-9a-f]{32})')
+"""The id in a label of mien's."""
 
 UNTOLD = (".ts", ".m2ts", ".mts")
 """Suffixes of files that hold no metadata: their mark is a file beside them, as a BMP's."""
@@ -87,31 +91,46 @@ class Mark:
 
 
 def mark_for(
-    source: Path, metadata: Mapping[str, str], *, consents: tuple[str, ...], model: str
+    source: Path,
+    metadata: Mapping[str, str],
+    *,
+    consents: tuple[str, ...],
+    model: str,
+    produced: str | None = None,
 ) -> Mark:
     """Return the mark of a clip made with ``model`` and the records ``consents``.
 
     ``source`` is the input, and ``metadata`` its own: its comment stays, before the mark.
+    ``produced`` is the clip's id in the label of GB 45438-2025; a new one, unless it is given.
     """
+    produced = produced or uuid4().hex
     ours = statement(consents=consents, model=model, version=__version__)
     key = next((key for key in metadata if key.lower() == "comment"), "comment")
     comment = metadata.get(key, "")
     before, words = None, {}
     if (made := MADE.search(comment)) is not None:
-        before = xmp_packet(**_made(made))
+        before = xmp_packet(**_made(made), produced=_produced(metadata.get(AIGC, "")))
     path = Mark.beside(source)
     if path is not None:
         with suppress(OSError):
             beside = path.read_bytes()
             if OWN in beside:
                 before = beside
-                if (made := PACKED.search(beside.decode(errors="replace"))) is not None:
-                    words = {key: statement(**_made(made))}
+                packed = beside.decode(errors="replace")
+                if (made := PACKED.search(packed)) is not None:
+                    label = aigc_label(version=made["version"], produced=_produced(packed))
+                    words = {key: statement(**_made(made)), AIGC: label}
     if "urn:mien:" in comment:  # mien made the input: the new mark takes the place of its own
         comment = comment.partition(SYNTHETIC)[0]
     said = f"{comment.strip()}\n{ours}" if comment.strip() else ours
-    packet = xmp_packet(consents=consents, model=model, version=__version__)
-    return Mark({key: said}, packet, before, words)
+    label = aigc_label(version=__version__, produced=produced)
+    packet = xmp_packet(consents=consents, model=model, version=__version__, produced=produced)
+    return Mark({key: said, AIGC: label}, packet, before, words)
+
+
+def _produced(text: str) -> str | None:
+    found = PRODUCED.search(text)
+    return None if found is None else found[1]
 
 
 def _made(found: re.Match[str]) -> Made:

@@ -16,6 +16,7 @@ from mien.media import Picture, write_picture
 from mien.media.atomic import Seal
 from mien.media.clip import Look
 from mien.media.colors import to_eight_bits
+from mien.pipeline import NONE, Imprint
 from mien.types import Frame, Swapped
 
 COLUMNS = 6
@@ -62,7 +63,13 @@ class Preview:
         """How many frames are kept."""
         return len(self._kept)
 
-    def save(self, path: Path, xmp: bytes | None, seal: Seal | None = None) -> None:
+    def save(
+        self,
+        path: Path,
+        xmp: bytes | None,
+        seal: Seal | None = None,
+        imprint: Imprint = NONE,
+    ) -> None:
         """Write the strip, before above after. Raises PictureUnwritable, and as ``seal`` does."""
         columns = [
             np.concatenate([before, np.full((GAP, before.shape[1], 3), 255, np.uint8), after])
@@ -73,7 +80,7 @@ class Preview:
         for column in columns[1:]:
             strip = np.concatenate([strip, line, column], axis=1)
         picture = Picture((Frame(torch.from_numpy(np.ascontiguousarray(strip))),), name=path.name)
-        write_picture(path, picture, xmp=xmp, seal=seal)
+        write_picture(path, imprint.picture(picture), xmp=xmp, seal=seal)
 
     def _slot(self, time: Fraction) -> int:
         if self._end is None or self._end <= self._start:

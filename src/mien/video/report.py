@@ -146,6 +146,9 @@ class VideoReport:
     manifest: Path | None = None
     """The one of them with the output's manifest, if that is in none itself."""
 
+    label: Mapping[str, str] | None = None
+    """Text and place of the label on every frame; None if there is none."""
+
     signed: bool = False
     """Whether there is a manifest: there is none if no frame was changed."""
 
@@ -240,6 +243,7 @@ class VideoReport:
                 "frames": self.written.frames,
                 "seconds": _seconds(self.written.duration),
                 "bytes": self.written.size,
+                "label": None if self.label is None else dict(self.label),
                 "signed": self.signed,
                 "manifest_beside": None if self.manifest is None else str(self.manifest),
                 "tracks": [

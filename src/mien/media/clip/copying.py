@@ -73,7 +73,10 @@ def copy_clip(
             raise ClipUnwritable(str(error), path=path) from None
         with whole_file(path) as file:
             output = av.open(
-                file, "w", format=container.name, options=mux_options(clip.info, container, path)
+                file,
+                "w",
+                format=container.name,
+                options=mux_options(clip.info, container, path, settings.tags),
             )
             output.flags |= BITEXACT
             tracks = Tracks(

@@ -33,15 +33,29 @@ def track_tags(metadata: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def mux_options(info: ClipInfo, container: Container, path: Path) -> dict[str, str]:
+KEYED = frozenset({"AIGC"})
+"""Metadata for which MP4 and MOV have no place but a list of keys: the label of GB 45438-2025."""
+
+
+LISTED = ("movflags", "use_metadata_tags")
+"""The option that makes FFmpeg write metadata of MP4 and MOV as a list of keys. Then it leaves out
+covers, which belong to its other way of writing them."""
+
+
+def mux_options(
+    info: ClipInfo, container: Container, path: Path, tags: Mapping[str, str]
+) -> dict[str, str]:
     """Return what the writer of a container must be told: to keep all metadata of ``info``.
+
+    And to write ``tags``, those of its own.
 
     Also, by the suffix of ``path``, which of two kinds of transport stream it is.
     """
     if path.suffix.lower() in (".m2ts", ".mts"):
         return {"mpegts_m2ts_mode": "1"}
-    if container.name in ("mp4", "mov") and any("." in key for key in info.metadata):
-        return {"movflags": "use_metadata_tags"}  # else keys such as a phone's are left out
+    keys = {*info.metadata, *tags}
+    if container.name in ("mp4", "mov") and any("." in key or key in KEYED for key in keys):
+        return dict([LISTED])  # else keys such as a phone's are left out
     return {}
 
 

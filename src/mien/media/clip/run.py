@@ -19,7 +19,7 @@ from mien.errors import ClipUnwritable
 from mien.media.clip.encoder import Clockwork, Decoding, new_context, rate_of, set_up
 from mien.media.clip.encoding import SEGMENT
 from mien.media.clip.fitting import Fitter
-from mien.media.clip.labels import BITEXACT, label, said, track_tags
+from mien.media.clip.labels import BITEXACT, label, mux_options, said, track_tags
 from mien.media.clip.look import Look
 from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.segments import Packet, Work
@@ -142,10 +142,13 @@ class Run:
         """Put these in the place of those in the settings, if the file is not begun yet."""
         if self._work is None:
             return False
+        order = self._order
+        self._output.options.clear()
+        self._output.options.update(mux_options(order.clip.info, order.container, order.path, tags))
         if covers == "copy":
             self._tracks.keep_covers()
         self._output.metadata.clear()
-        self._output.metadata.update(said(self._order.clip.info, tags))
+        self._output.metadata.update(said(order.clip.info, tags))
         return True
 
     def finish(self) -> None:

@@ -16,7 +16,7 @@ from av.error import FFmpegError
 
 from mien.media.clip.containers import TEXTS, Container
 from mien.media.clip.info import TrackKind, codec_name, kind_of
-from mien.media.clip.labels import track_tags
+from mien.media.clip.labels import LISTED, track_tags
 from mien.media.clip.lanes import Fate, Lane, TrackReport, cover_of, read_tracks, time_of
 from mien.media.clip.opening import open_clip, pictures_of
 from mien.media.clip.seams import Seams
@@ -264,7 +264,10 @@ class Tracks:
     def _add_cover(self, track: Any) -> None:
         picture = cover_of(self._path, track.index)
         codec = codec_name(track)
-        if picture is not None and self._kind.attachments:
+        if LISTED in self._output.options.items():
+            why = f"{self._kind.name} cannot hold it beside metadata such as AIGC or a phone's"
+            self._report(track, "dropped", why=why)
+        elif picture is not None and self._kind.attachments:
             kind = {"mjpeg": "jpeg"}.get(codec, codec)
             name = track.metadata.get("filename") or f"cover.{'jpg' if kind == 'jpeg' else kind}"
             self._output.add_attachment(name, f"image/{kind}", bytes(picture))

@@ -176,7 +176,7 @@ class ClipWriter:
             file,
             "w",
             format=self.container.name,
-            options=mux_options(self.clip.info, self.container, self.path),
+            options=mux_options(self.clip.info, self.container, self.path, self.settings.tags),
         )
         self._stack.enter_context(self._open)
         return self._open.enter_context(Run(order, output, look, origin, work))
@@ -200,7 +200,8 @@ class ClipWriter:
         self._stack.__exit__(type(error), error, error.__traceback__)
 
     def _whole_recipe(self) -> dict[str, Any]:
-        settings = asdict(replace(self.settings, tags=dict(self.settings.tags)))
+        # what a file says of itself is not in its pieces, and an id in it is new each time
+        settings = asdict(replace(self.settings, tags={}))
         look = self.clip.look
         # frames come in either look. Hardware that is there today may not be tomorrow, and pieces
         # of two encoders do not go together
