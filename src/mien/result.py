@@ -21,6 +21,7 @@ from mien.media.draw import draw_faces, side_by_side
 from mien.pipeline import NONE, Cast, Imprint
 from mien.safety import AuditLog, xmp_packet
 from mien.safety.manifest import Provenance, Seal, beside
+from mien.safety.watermark import identifier
 from mien.types import Faces, Frame, Swapped
 from mien.version import __version__
 
@@ -48,7 +49,7 @@ class Result:
     """What signs what is written, and how it was made; None: nothing does."""
 
     imprint: Imprint = NONE
-    """What goes into the pixels of what is written: a visible label, if there is one."""
+    """What goes into the pixels of what is written: a watermark, and a label if there is one."""
 
     @property
     def swapped(self) -> Swapped:
@@ -99,8 +100,8 @@ class Result:
     def pixels(self) -> npt.NDArray[np.uint8]:
         """The new picture in sRGB, uint8 (H, W, 3), a copy; of an animation, ``swapped``'s.
 
-        It has no visible label, whatever ``save`` draws: outside of the swapped faces nothing
-        differs from the target.
+        It has neither watermark nor label, which ``save`` lays on: outside of the swapped faces
+        nothing differs from the target.
         """
         return in_srgb(self.target, self.swapped.frame)
 
@@ -129,20 +130,21 @@ class Result:
 
         Depth, colours, alpha, metadata and compression are those of the input, as far as the
         format allows; ``quality`` (1 to 100) and ``subsampling`` ('4:4:4', '4:2:2', '4:2:0')
-        change the last. If the swapper wants a visible label, it is drawn on every frame. The
-        metadata say how the picture was made, and by whose consent, and so
-        does a signed manifest: in the file, or in NAME.c2pa beside a BMP. Raises PictureUnwritable,
+        change the last. Every frame gets an invisible watermark, and a label if the swapper wants
+        one. The metadata say how the picture was made, and by whose consent, and so does a signed
+        manifest: in the file, or in NAME.c2pa beside a BMP. Raises PictureUnwritable,
         InvalidOption, SigningFailed, CertificateUnusable, AuditUnwritable; nothing is left behind
         then.
         """
         produced = uuid4().hex
+        imprint = self.imprint.of(produced)
         write_picture(
             Path(path),
-            self.imprint.picture(self.target),
+            imprint.picture(self.target),
             xmp=self._mark(produced, self.target.metadata.xmp),
             quality=quality,
             subsampling=subsampling,
-            seal=self._seal(produced),
+            seal=self._seal(produced, imprint),
         )
         if self.audit is not None:
             manifest = None if self.provenance is None else beside(Path(path))
@@ -151,6 +153,7 @@ class Result:
                 beside=[] if manifest is None else [manifest],
                 records=list(self.consents),
                 model=self.model,
+                watermark=f"{identifier(produced):012x}",
                 frames=len(self.moments),
                 swapped=sum(len(moment.chosen) for moment in self.moments),
             )
@@ -158,11 +161,12 @@ class Result:
     def save_compare(self, path: str | Path) -> None:
         """Write the picture before and after, side by side, marked and labelled as by ``save``."""
         both, produced = side_by_side(self.before, self.pixels), uuid4().hex
+        imprint = self.imprint.of(produced)
         write_picture(
             Path(path),
-            self.imprint.picture(picture_of(both, Path(path).name)),
+            imprint.picture(picture_of(both, Path(path).name)),
             xmp=self._mark(produced),
-            seal=self._seal(produced),
+            seal=self._seal(produced, imprint),
         )
 
     def save_debug_view(self, path: str | Path) -> None:
@@ -201,11 +205,15 @@ class Result:
             produced=produced,
         )
 
-    def _seal(self, produced: str) -> Seal | None:
+    def _seal(self, produced: str, imprint: Imprint) -> Seal | None:
         if self.provenance is None:
             return None
-        target = self.target.path
-        return self.provenance.seal(target, consents=self.consents, produced=produced)
+        return self.provenance.seal(
+            self.target.path,
+            consents=self.consents,
+            produced=produced,
+            watermark=imprint.binding,
+        )
 
     def __repr__(self) -> str:
         done = f"{len(self.swapped.chosen)} of {len(self.faces)} faces"

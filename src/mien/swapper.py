@@ -48,12 +48,13 @@ from mien.safety import Consent, Declares, Gallery, Ledger
 from mien.safety.label import label_for
 from mien.safety.manifest import Provenance
 from mien.safety.policy import note_policy, read_policy
+from mien.safety.watermark import identifier
 from mien.stages.age import Ages
 from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
 from mien.types import Corner, Faces, Frame, Identity, Role
-from mien.video import Time, VideoProgress, VideoReport, swap_clip, video_job
+from mien.video import Time, VideoProgress, VideoReport, resumed_id, swap_clip, video_job
 
 Person: TypeAlias = PictureLike | Sequence[PictureLike] | Identity
 """Somebody to recognise: by a picture, several pictures, or what Swapper.reference returned."""
@@ -441,6 +442,9 @@ class Swapper:
         pipeline = self.clip(cast, strength=strength, policy=policy, look=look, smooth=smooth)
         records = tuple(dict.fromkeys(role.identity.consent for role in cast.roles))
         produced = uuid4().hex
+        if resume:  # what is there already has the watermark of the run before
+            produced = resumed_id(clip, output, pipeline, self._imprint, sdr=sdr, fields=fields)
+        imprint = self._imprint.of(produced)
         job = video_job(
             clip,
             output,
@@ -458,8 +462,10 @@ class Swapper:
             preview=preview,
             compare=compare,
             threads=threads,
-            seal=self._provenance.seal(Path(clip), consents=records, produced=produced),
-            imprint=self._imprint,
+            seal=self._provenance.seal(
+                Path(clip), consents=records, produced=produced, watermark=imprint.binding
+            ),
+            imprint=imprint,
         )
         report = swap_clip(
             job,
@@ -473,6 +479,7 @@ class Swapper:
             beside=report.beside,
             records=list(report.consents),
             model=self.model,
+            watermark=f"{identifier(produced):012x}",
             frames=report.frames,
             swapped=report.swapped,
         )

@@ -123,8 +123,7 @@ def median_seconds(work: Callable[[], object], end: float, clock: Clock) -> floa
 
 
 def _time_network(engine: Engine, contract: Contract, end: float, clock: Clock) -> NetworkSpeed:
-    any_size = isinstance(contract, DetectorContract | WatermarkContract)
-    side = SEARCHED if any_size else contract.size
+    side = SEARCHED if isinstance(contract, DetectorContract | WatermarkContract) else contract.size
     inputs = {
         port.name: torch.rand([1, *(length or side for length in port.shape[1:])])
         for port in engine.inputs

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -62,6 +63,7 @@ LEAST = 2.0
 """Codes that a picture deviates at least, where it is made even."""
 
 
+@cache
 def chips() -> Tensor:
     """Return the patterns, int8 (1 + BITS, CHIPS, CHIPS) of -1 and 1, the pilot's first.
 

@@ -8,7 +8,8 @@ without: what they promise is that nothing outside of the faces has changed.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from mien.media import Picture
 from mien.media.clip import StoredFrame
 from mien.media.lettering import check_letters, lettering
 from mien.safety.label import Label
+from mien.safety.manifest import SoftBinding
+from mien.safety.watermark import Marker, identifier, marked
 from mien.types import Frame, Rectangle
 
 log = logging.getLogger(__name__)
@@ -25,30 +28,54 @@ PLATE = 0.7
 """How dark the plate behind the letters is: white on it is to be read on white paper too."""
 
 
+EVERY = 4
+"""Frames of a clip that share what a watermark changes: it need not be computed for each."""
+
+ALGORITHM = "io.mien.watermark.2"
+"""What manifests call the watermark."""
+
+
 @dataclass(frozen=True, slots=True)
 class Imprint:
-    """The marks in the pixels of what one swapper writes.
+    """The marks in the pixels of what one swapper writes: the invisible one, and a label.
 
-    Without a ``label`` it returns all that it is given as it is. Raises InvalidOption for a text
-    that cannot be drawn.
+    Raises InvalidOption for a text that cannot be drawn.
     """
 
     label: Label | None = None
     """What is to be seen; None for nothing."""
 
+    produced: str | None = None
+    """The id of what is written, which the watermark stands for; None: it has no watermark."""
+
+    _marker: Marker | None = field(init=False, default=None, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         if self.label is not None:
             check_letters(self.label.text)
+        if self.produced is not None:
+            object.__setattr__(self, "_marker", Marker(identifier(self.produced)))
 
     def __bool__(self) -> bool:
-        return self.label is not None
+        return self.label is not None or self.produced is not None
+
+    def of(self, produced: str) -> Imprint:
+        """Return the imprint of one file, or of what is written with it, with its watermark."""
+        return Imprint(self.label, produced)
 
     def report(self) -> dict[str, str] | None:
         """Return what is to be seen, ready for JSON; None if nothing is."""
         return None if self.label is None else self.label.report()
 
-    def frame(self, frame: Frame) -> tuple[Frame, tuple[Rectangle, ...]]:
-        """Return ``frame`` with its marks, and where they may have changed it.
+    @property
+    def binding(self) -> SoftBinding | None:
+        """What a manifest says of the watermark."""
+        if self.produced is None:
+            return None
+        return SoftBinding(ALGORITHM, f"{identifier(self.produced):012x}")
+
+    def labelled(self, frame: Frame) -> tuple[Frame, tuple[Rectangle, ...]]:
+        """Return ``frame`` with the label alone, and where that may have changed it.
 
         The frame that is given stays as it is. The one returned is for writing: it has no
         ``sight``.
@@ -59,26 +86,56 @@ class Imprint:
         if drawn.plate.empty:
             log.warning("%dx%d pixels are too few for a label.", frame.width, frame.height)
             return frame, ()
-        marked = replace(
+        made = replace(
             frame,
             pixels=frame.pixels.clone(),
             alpha=None if frame.alpha is None else frame.alpha.clone(),
             sight=None,
         )
-        _lay_plate(marked, drawn.plate, torch.from_numpy(drawn.ink.copy()))
-        return marked, (drawn.plate,)
+        _lay_plate(made, drawn.plate, torch.from_numpy(drawn.ink.copy()))
+        return made, (drawn.plate,)
 
     def picture(self, picture: Picture) -> Picture:
         """Return ``picture`` with its marks in every frame."""
-        if not self:
-            return picture
-        return replace(picture, frames=tuple(self.frame(each)[0] for each in picture.frames))
+        frames = [self.labelled(frame)[0] for frame in picture.frames]
+        if self._marker is not None:
+            frames = [
+                replace(frame, pixels=marked(frame.pixels, self._marker), sight=None)
+                for frame in frames
+            ]
+        return replace(picture, frames=tuple(frames)) if self else picture
 
-    def stored(self, stored: StoredFrame) -> StoredFrame:
-        """Return a frame of a clip with its marks; other samples keep their value."""
-        if not self:
+    def film(self) -> Film:
+        """Return what lays the marks on the frames of one clip, in order."""
+        return Film(self)
+
+
+class Film:
+    """Lays marks on the frames of one clip that is written, in order."""
+
+    def __init__(self, imprint: Imprint) -> None:
+        self._imprint = imprint
+        self._marker: Marker | None = None
+        if imprint.produced is not None:
+            self._marker = Marker(identifier(imprint.produced), every=EVERY)
+
+    def __call__(
+        self, stored: StoredFrame, picture: Frame | None = None, changed: Iterable[Rectangle] = ()
+    ) -> StoredFrame:
+        """Return a frame with its marks.
+
+        ``picture`` is what it shows by now, where ``changed`` says; None: what is ``stored``. The
+        label changes its own place alone, and the watermark brightness alone.
+        """
+        if self._imprint.label is not None:
+            picture, plates = self._imprint.labelled(picture or stored.picture())
+            changed = (*changed, *plates)
+        if changed and picture is not None:
+            stored = stored.with_changes(picture, changed)
+        if self._marker is None:
             return stored
-        return stored.with_changes(*self.frame(stored.picture()))
+        width, height = stored.size
+        return stored.brightened(self._marker(stored.luma, height, width))
 
 
 NONE = Imprint()

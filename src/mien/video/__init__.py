@@ -3,7 +3,7 @@
 from mien.video.cores import share_cores
 from mien.video.engine import swap_clip
 from mien.video.heap import one_heap
-from mien.video.job import VideoJob, video_job, work_folder
+from mien.video.job import VideoJob, resumed_id, video_job, work_folder
 from mien.video.progress import Pace, VideoProgress
 from mien.video.report import FaceStretch, Stretch, TrackSummary, VideoReport
 from mien.video.span import Time, parse_time
@@ -19,6 +19,7 @@ __all__ = [
     "VideoReport",
     "one_heap",
     "parse_time",
+    "resumed_id",
     "share_cores",
     "swap_clip",
     "video_job",

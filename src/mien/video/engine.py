@@ -322,7 +322,7 @@ class _Run:
         starts = [_first_wanted(each) for each in (writer, both) if each is not None]
         self._from = None if None in starts else min(each for each in starts if each is not None)
 
-        imprint = self.job.imprint
+        film, joined_film = self.job.imprint.film(), self.job.imprint.film()
 
         def write(item: tuple[StoredFrame, Swapped]) -> None:
             before, done = item
@@ -333,14 +333,12 @@ class _Run:
                 assert self._comparison is not None
                 with self._writing("return"):
                     after = before.with_changes(done.frame, places) if places else before
-                    joined = imprint.stored(self._comparison(before, after))
+                    joined = joined_film(self._comparison(before, after))
                 with self._writing("encode"):
                     both.write(joined)
             if _wanted(starts[0], before.time):
                 with self._writing("return"):
-                    marked, plates = imprint.frame(done.frame)
-                    changed = [*places, *plates]
-                    stored = before.with_changes(marked, changed) if changed else before
+                    stored = film(before, done.frame, places)
                 with self._writing("encode"):
                     writer.write(stored)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import get_args
+from uuid import uuid4
 
 from mien.choice import is_number
 from mien.errors import InvalidOption
@@ -169,6 +172,28 @@ def _own_scale(
     else:
         share = GOOD_SHARE + (GOOD - quality) / (GOOD - 1) * (1 - GOOD_SHARE)
     return round(share * worst)
+
+
+def resumed_id(
+    clip: str | PathLike[str],
+    output: str | PathLike[str],
+    pipeline: ClipPipeline,
+    imprint: Imprint,
+    *,
+    sdr: bool,
+    fields: Fields,
+) -> str:
+    """Return an id for what is made of a clip that is the same when the work is taken up again.
+
+    Finished segments carry its watermark. It depends on all that they depend on, and on the files.
+    """
+    path = Path(clip).absolute()
+    with suppress(OSError):  # that it cannot be read is told when it is opened
+        state = path.stat()
+        found = [str(path), state.st_size, state.st_mtime_ns, str(Path(output).absolute())]
+        recipe = _recipe(pipeline, imprint, sdr=sdr, fields=fields)
+        return hashlib.sha256(json.dumps([found, recipe]).encode()).hexdigest()[:32]
+    return uuid4().hex
 
 
 def _recipe(pipeline: ClipPipeline, imprint: Imprint, *, sdr: bool, fields: Fields) -> str:

@@ -64,12 +64,13 @@ class Marker:
 def marked(pixels: Tensor, marker: Marker) -> Tensor:
     """Return a picture, uint8 or uint16 (H, W, C), with a mark; it stays as it is.
 
-    C is 1 for gray and 3 for RGB; of 2 and 4 the last is alpha, which no mark is laid on.
+    C is 1 for gray, 3 for RGB and 4 for CMYK, where more is darker; black ink stays.
     """
-    (height, width), wide = pixels.shape[:2], pixels.dtype != torch.uint8
-    colours = 1 if pixels.shape[2] < 3 else 3
-    change = marker(lambda rows, columns: _small(pixels, colours, rows, columns), height, width)
-    if wide:
+    height, width, channels = pixels.shape
+    colours, sign = min(channels, 3), -1 if channels == 4 else 1
+    deep = pixels.dtype != torch.uint8
+    change = marker(lambda rows, columns: _small(pixels, rows, columns), height, width) * sign
+    if deep:
         change = change.to(torch.int32) * 257
     every = change[..., None].expand(height, width, colours).contiguous()  # adds in one go
     made = pixels.clone()
@@ -77,17 +78,19 @@ def marked(pixels: Tensor, marker: Marker) -> Tensor:
     band = height if pixels.is_cuda else BAND
     for new, by in zip(made.split(band), every.split(band), strict=True):
         part = new[..., :colours]
-        part.copy_(part.to(by.dtype).add_(by).clamp_(0, 65535 if wide else 255))
+        part.copy_(part.to(by.dtype).add_(by).clamp_(0, 65535 if deep else 255))
     return made
 
 
-def _small(pixels: Tensor, colours: int, rows: int, columns: int) -> Tensor:
+def _small(pixels: Tensor, rows: int, columns: int) -> Tensor:
     """Return the brightness of a picture, resized, float32 (rows, columns) in codes of 255."""
-    planes = pixels[..., :colours].permute(2, 0, 1)[None]
+    channels = pixels.shape[2]
+    planes = pixels[..., :3].permute(2, 0, 1)[None]
     if planes.is_cuda or planes.dtype != torch.uint8 or min(pixels.shape[:2]) < SIDE:
         planes = planes.float()  # bytes are resized on a CPU only
     small = functional.interpolate(
         planes, (rows, columns), mode="bilinear", antialias=True, align_corners=False
     ).float()
-    y = brightness(small)[0, 0] if colours == 3 else small[0, 0]
-    return y if pixels.dtype == torch.uint8 else y / 257
+    y = small[0, 0] if channels == 1 else brightness(small)[0, 0]
+    y = y if pixels.dtype == torch.uint8 else y / 257
+    return 255 - y if channels == 4 else y
