@@ -49,6 +49,7 @@ from mien.stages.age import Ages
 from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
+from mien.token_uri import TokenUri
 from mien.types import Faces, Frame, Identity, Role
 from mien.video import Time, VideoProgress, VideoReport, swap_clip, video_job
 
@@ -94,6 +95,9 @@ class Swapper:
     certificate, private_key
         PEM files of the certificate that signs what is written, with those above it, and of its
         key; default: one that mien makes for this machine at first use.
+    signing_pkcs11
+        PKCS #11 URI of the certificate's key in a token or HSM, instead of ``private_key``; see
+        docs/provenance.md.
     timestamp
         URL of the authority that signs the time; default: nobody is asked.
     """
@@ -117,6 +121,7 @@ class Swapper:
         ledger: str | Path | None = None,
         certificate: str | Path | None = None,
         private_key: str | Path | None = None,
+        signing_pkcs11: str | None = None,
         timestamp: str | None = None,
     ) -> None:
         loader = Loader(Catalogue(models), provider, allow_fallback, threads, gpu_memory)
@@ -161,6 +166,7 @@ class Swapper:
             Path(certificate) if certificate else None,
             Path(private_key) if private_key else None,
             timestamp,
+            TokenUri.read(signing_pkcs11) if signing_pkcs11 else None,
         )
 
     @property

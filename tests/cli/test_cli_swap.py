@@ -149,6 +149,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "ledger": None,
         "certificate": None,
         "private_key": None,
+        "signing_pkcs11": None,
         "timestamp": None,
     }
     assert default == {
@@ -168,6 +169,7 @@ def test_options_reach_the_swapper(mien_, built, tmp_path, people):
         "ledger": None,
         "certificate": None,
         "private_key": None,
+        "signing_pkcs11": None,
         "timestamp": None,
     }
 
