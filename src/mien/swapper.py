@@ -37,6 +37,7 @@ from mien.pipeline import (
     EmbeddingCache,
     Governor,
     Guard,
+    Inquiry,
     Pipeline,
     Policy,
     rounded,
@@ -357,11 +358,12 @@ class Swapper:
         })  # fmt: skip
         self._begin(cast)
         target = picture if isinstance(picture, Picture) else self._read(picture)[0]
-        self._guard.contents(target.frames, cast)
-        adult = self.ledger.adult([target.digest])
-        moments = tuple(
-            self._pipeline(frame, cast, strength=strength, adult=adult) for frame in target.frames
-        )
+        with Inquiry(self._guard, target.frames, cast) as inquiry:
+            adult = self.ledger.adult([target.digest])
+            moments = tuple(
+                self._pipeline(frame, cast, strength=strength, adult=adult, inquiry=inquiry)
+                for frame in target.frames
+            )
         gpu = Peak.of(self._engines)
         result = Result(
             moments,

@@ -8,6 +8,7 @@ from mien.pipeline.frame import Pipeline
 from mien.pipeline.governor import STEPS, Effort, Governor
 from mien.pipeline.guarding import Guard
 from mien.pipeline.identify import Identifier, rounded
+from mien.pipeline.inquiry import Inquiry
 from mien.pipeline.patch import Blend
 from mien.pipeline.policy import Action, Policy
 from mien.pipeline.stopwatch import Stopwatch
@@ -27,6 +28,7 @@ __all__ = [
     "Governor",
     "Guard",
     "Identifier",
+    "Inquiry",
     "Made",
     "Pipeline",
     "Policy",
