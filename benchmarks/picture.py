@@ -107,8 +107,7 @@ def main() -> None:
             return swapper.swap(picture, identity, faces=which)
 
         def first(whole: Callable[[], mien.Result] = whole) -> None:
-            guard.content().forget()
-            guard.ages().forget()
+            guard.forget()
             whole()
 
         calls = [call for call in record(whole) if call[0] in bare_sessions]

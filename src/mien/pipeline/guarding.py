@@ -119,6 +119,11 @@ class Guard:
         found: list[float] = ages(align(frame, faces, ages.contract)).tolist()
         return found
 
+    def forget(self) -> None:
+        """Ask the networks anew, also of what they saw: for those who measure."""
+        self.content().forget()
+        self.ages().forget()
+
     def old_enough(self, years: Sequence[float], what: str, adults: Sequence[bool]) -> None:
         """Refuse faces that look so many ``years`` old; the caller logs it. Raises LooksYoung.
 

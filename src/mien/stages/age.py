@@ -18,7 +18,10 @@ class Ages:
     def __init__(self, engine: Engine, contract: AgeContract) -> None:
         self.engine, self.contract = engine, contract
         self._years = Remember()
-        self.forget = self._years.forget
+
+    def forget(self) -> None:
+        """Remember no ages of before."""
+        self._years.forget()
 
     def __call__(self, crops: Crops) -> Tensor:
         """Return how old the faces look, in years, float32 (K,) on the CPU.

@@ -21,7 +21,10 @@ class Content:
     def __init__(self, engine: Engine, contract: ContentContract) -> None:
         self.engine, self.contract = engine, contract
         self._scores = Remember()
-        self.forget = self._scores.forget
+
+    def forget(self) -> None:
+        """Remember no scores of before."""
+        self._scores.forget()
 
     def __call__(self, pixels: Tensor) -> float:
         """Return the score, 0 to 1, of uint8 ``pixels`` (H, W, 3), sRGB.
