@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,39 +18,67 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mien import Swapper
+from mien.cli.app import run
+from mien.cli.exits import Exit
+
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "cookbook.md").read_text()
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+SHELL = re.compile(r"[|&;<>$`]|^\w+=")
+"""What a line has that only a shell understands."""
+
+
 @pytest.fixture(scope="module")
 def kitchen(tmp_path_factory):
-    """Follow the page from top to bottom in a folder of its own."""
+    """Follow the page from top to bottom in a folder of its own.
+
+    Python and plain commands of mien run in this process, which has its libraries loaded already.
+    """
     folder = tmp_path_factory.mktemp("kitchen")
     shutil.copytree(ROOT / "examples", folder / "examples")
     scripts = Path(sys.executable).parent
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("MIEN_")},
-        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-        "MIEN_HOME": str(folder / "home"),
-        "XDG_CONFIG_HOME": str(folder / "config"),
-    }
-    for language, name, content in BLOCK.findall(PAGE):
-        if name:
-            (folder / name).write_text(content)
-            continue
-        if language == "python":
-            commands = [[sys.executable, "-W", "error", "-c", content]]
-        else:
-            lines = [line for line in content.splitlines() if line.startswith("$ ")]
-            assert len(lines) == len(content.splitlines()), content
-            commands = [["sh", "-c", line.removeprefix("$ ")] for line in lines]
-        for command in commands:
-            done = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, (command, done.stdout, done.stderr)
+    patch = pytest.MonkeyPatch()
+    for name in [name for name in os.environ if name.startswith("MIEN_")]:
+        patch.delenv(name)
+    patch.setenv("PATH", f"{scripts}{os.pathsep}{os.environ['PATH']}")
+    patch.setenv("MIEN_HOME", str(folder / "home"))
+    patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    patch.setattr("mien.settings.user_config_path", lambda name, appauthor: folder / "config")
+    patch.setattr(sys, "stdin", io.StringIO())
+    patch.chdir(folder)
+    try:
+        for language, name, content in BLOCK.findall(PAGE):
+            if name:
+                (folder / name).write_text(content)
+            elif language == "python":
+                exec(compile(content, "cookbook.md", "exec"), {"__name__": "__main__"})
+            else:
+                lines = [line for line in content.splitlines() if line.startswith("$ ")]
+                assert len(lines) == len(content.splitlines()), content
+                for line in lines:
+                    follow(line.removeprefix("$ "))
+    finally:
+        load.cache_clear()
+        patch.undo()
     return folder
+
+
+load = functools.cache(Swapper)
+
+
+def follow(line):
+    """Do what a line of the page says."""
+    if line.startswith("mien ") and not SHELL.search(line):
+        with pytest.MonkeyPatch.context() as patch:
+            if line.startswith("mien swap "):  # load the networks once
+                patch.setattr("mien.swapper.Swapper", load)
+            assert run(shlex.split(line)[1:]) == Exit.SUCCESS, line
+        return
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (line, done.stdout, done.stderr)
 
 
 def changed(kitchen, name):
