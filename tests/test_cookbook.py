@@ -11,24 +11,22 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from filmed import negative
 from PIL import Image
 
 from mien import Swapper
 from mien.cli.app import run
-from mien.cli.exits import Exit
+from mien.engines import OnnxEngine
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "cookbook.md").read_text()
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-SHELL = re.compile(r"[|&;<>$`]|^\w+=")
-"""What a line has that only a shell understands."""
 
 
 @pytest.fixture(scope="module")
@@ -68,17 +66,37 @@ def kitchen(tmp_path_factory):
 
 load = functools.cache(Swapper)
 
+LINE = re.compile(
+    r"(?P<words>mien [^|&;<>$`]*?)(?: > (?P<file>\S+))?(?: \|\| test \$\? = (?P<code>\d+))?"
+)
+"""What is followed in this process; all else needs a shell, and the command that is installed."""
+
 
 def follow(line):
-    """Do what a line of the page says."""
-    if line.startswith("mien ") and not SHELL.search(line):
-        with pytest.MonkeyPatch.context() as patch:
-            if line.startswith("mien swap "):  # load the networks once
-                patch.setattr("mien.swapper.Swapper", load)
-            assert run(shlex.split(line)[1:]) == Exit.SUCCESS, line
+    """Do what a line of the page says.
+
+    Swaps load the networks once. In clips, of which the first is swapped as users have it, a
+    negative takes the place of the network: where faces go is for the page, and not how they look.
+    """
+    found = LINE.fullmatch(line)
+    if found is None:
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
         return
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (line, done.stdout, done.stderr)
+    call = OnnxEngine.__call__
+
+    def quick(engine, inputs):
+        return negative(inputs) if engine.model == "mien-256" else call(engine, inputs)
+
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        if line.startswith("mien swap "):
+            patch.setattr("mien.swapper.Swapper", load)
+            if re.search(r"-o out/(femi|part|long)\.mp4|\.mkv|both/", line):
+                patch.setattr(OnnxEngine, "__call__", quick)
+        if found["file"]:
+            file = stack.enter_context(Path(found["file"]).open("w"))
+            stack.enter_context(redirect_stdout(file))
+        assert run(shlex.split(found["words"])[1:]) == int(found["code"] or 0), line
 
 
 def changed(kitchen, name):
