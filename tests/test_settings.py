@@ -38,6 +38,7 @@ DEFAULTS = {
     "ledger": None,
     "certificate": None,
     "private_key": None,
+    "signing_pkcs11": None,
     "timestamp": None,
     "trust": None,
 }
@@ -138,6 +139,7 @@ def test_every_key_can_be_set_in_a_file(project):
     words |= {"gpu_memory": "4GB"}
     words |= {"timestamp": "https://time.example"}
     words |= {"label_text": "AI", "label_place": "top-left"}
+    words |= {"signing_pkcs11": "pkcs11:object=a?module-path=/b.so"}
     paths = {"models": "cards", "cache_folder": "cache", "ledger": "consent.sqlite3"}
     paths |= {"certificate": "a.pem", "private_key": "b.pem", "trust": "c.pem"}
     others = """
@@ -335,7 +337,10 @@ def test_a_table_is_an_unknown_key_too(project):
 def test_an_unknown_variable_is_an_error_with_the_nearest(project, name, near):
     said = refusal(folder=project.parent, environment={name: "1"})
     assert said.startswith(f"{name}='1' is not possible. Allowed: {near} (the nearest known name)")
-    assert said.endswith("MIEN_PRIVATE_KEY, MIEN_TIMESTAMP, MIEN_TRUST, MIEN_HOME, MIEN_POLICY.")
+    assert said.endswith(
+        "MIEN_LEDGER, MIEN_CERTIFICATE, MIEN_PRIVATE_KEY, MIEN_SIGNING_PKCS11, MIEN_TIMESTAMP, "
+        "MIEN_TRUST, MIEN_HOME, MIEN_POLICY."
+    )
 
 
 # Files that cannot be read

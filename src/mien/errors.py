@@ -35,6 +35,7 @@ MienError
 │   └── AuditBroken         it is not what was written
 ├── ProvenanceError         the manifest of a file
 │   ├── CertificateUnusable
+│   ├── TokenUnusable       the key in a token or HSM
 │   ├── SigningFailed
 │   └── Unverifiable        the file cannot be read
 ├── ModelError              the catalogue and its files
@@ -56,6 +57,7 @@ MienError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -65,9 +67,11 @@ class MienError(Exception):
 
 
 class InvalidOption(MienError, ValueError):
-    """An option's value is not allowed."""
+    """An option's value is not allowed. A PIN in it is not shown."""
 
     def __init__(self, option: str, value: object, allowed: Iterable[object] | str) -> None:
+        if isinstance(value, str):  # wherever it was put: under a name that is misspelt, too
+            value = re.sub(r"(pin-value)=[^&;?\s]*", r"\1=…", value)
         self.option, self.value = option, value
         self.allowed = allowed if isinstance(allowed, str) else ", ".join(map(str, allowed))
         super().__init__(f"{option}={value!r} is not possible. Allowed: {self.allowed}.")
@@ -411,6 +415,21 @@ class CertificateUnusable(ProvenanceError):
         super().__init__(
             f"The certificate {path} cannot be used: {reason}. Nothing is written unsigned; name "
             "another with the settings 'certificate' and 'private_key', or none, for mien's own.",
+            path=path,
+        )
+
+
+class TokenUnusable(ProvenanceError):
+    """The key in a token or HSM cannot be used. ``path`` is the token's library.
+
+    No message has the PIN.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"The key in the token behind {path} cannot be used: {reason}. Nothing is written "
+            "unsigned; the setting 'signing_pkcs11' says which key it is.",
             path=path,
         )
 

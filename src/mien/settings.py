@@ -31,6 +31,7 @@ from pydantic_core import ErrorDetails
 
 from mien.budget import Budget
 from mien.errors import InvalidOption
+from mien.token_uri import OPTION, TokenUri
 
 FILE = "mien.toml"
 PREFIX = "MIEN_"
@@ -50,6 +51,7 @@ def _path(value: object) -> object:
 
 Place = Annotated[Path, BeforeValidator(_path)]
 Memory = Annotated[str, AfterValidator(lambda text: Budget.read(text).text)]
+InToken = Annotated[str, AfterValidator(lambda text: TokenUri.read(text).text)]
 
 
 class Settings(BaseModel):
@@ -133,6 +135,10 @@ class Settings(BaseModel):
     )
     private_key: Place | None = Field(
         default=None, description="a PEM file: the key of the certificate, without a passphrase"
+    )
+    signing_pkcs11: InToken | None = Field(
+        default=None,
+        description="a PKCS #11 URI: the key is in a token, not in private_key; unset: in no token",
     )
     timestamp: str | None = Field(
         default=None,
@@ -265,6 +271,9 @@ def _checked(given: Mapping[str, object], name: Callable[[str], str]) -> dict[st
 def _refusal(fault: ErrorDetails) -> InvalidOption:
     key, known = str(fault["loc"][0]), Settings.model_fields
     if key in known:
+        why = fault.get("ctx", {}).get("error")
+        if key == OPTION and isinstance(why, InvalidOption):  # of a URI, it says which part
+            return why
         return InvalidOption(key, fault["input"], known[key].description or "")
     return InvalidOption(key, fault["input"], _nearest(key.lower().replace("-", "_"), known))
 

@@ -39,6 +39,7 @@ from mien.pipeline import (
     Governor,
     Guard,
     Imprint,
+    Inquiry,
     Pipeline,
     Policy,
     rounded,
@@ -53,6 +54,7 @@ from mien.stages.age import Ages
 from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
 from mien.stages.swap import FaceSwap
+from mien.token_uri import TokenUri
 from mien.types import Corner, Faces, Frame, Identity, Role
 from mien.video import Time, VideoProgress, VideoReport, resumed_id, swap_clip, video_job
 
@@ -98,6 +100,9 @@ class Swapper:
     certificate, private_key
         PEM files of the certificate that signs what is written, with those above it, and of its
         key; default: one that mien makes for this machine at first use.
+    signing_pkcs11
+        PKCS #11 URI of the certificate's key in a token or HSM, instead of ``private_key``; see
+        docs/provenance.md.
     timestamp
         URL of the authority that signs the time; default: nobody is asked.
     label, label_text, label_place
@@ -126,6 +131,7 @@ class Swapper:
         ledger: str | Path | None = None,
         certificate: str | Path | None = None,
         private_key: str | Path | None = None,
+        signing_pkcs11: str | None = None,
         timestamp: str | None = None,
         label: bool | None = None,
         label_text: str | None = None,
@@ -175,6 +181,7 @@ class Swapper:
             Path(certificate) if certificate else None,
             Path(private_key) if private_key else None,
             timestamp,
+            TokenUri.read(signing_pkcs11) if signing_pkcs11 else None,
         )
 
     @property
@@ -365,11 +372,12 @@ class Swapper:
         })  # fmt: skip
         self._begin(cast)
         target = picture if isinstance(picture, Picture) else self._read(picture)[0]
-        self._guard.contents(target.frames, cast)
-        adult = self.ledger.adult([target.digest])
-        moments = tuple(
-            self._pipeline(frame, cast, strength=strength, adult=adult) for frame in target.frames
-        )
+        with Inquiry(self._guard, target.frames, cast) as inquiry:
+            adult = self.ledger.adult([target.digest])
+            moments = tuple(
+                self._pipeline(frame, cast, strength=strength, adult=adult, inquiry=inquiry)
+                for frame in target.frames
+            )
         gpu = Peak.of(self._engines)
         result = Result(
             moments,

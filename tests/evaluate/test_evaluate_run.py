@@ -337,7 +337,7 @@ def test_a_clip_is_as_steady_as_it_is(judges, swapper, portraits_of):
 def test_a_clip_is_measured_as_it_is_swapped(judges, swapper, portraits_of, monkeypatch):
     subject = Model(swapper, CONSENT, Catalogue())
     face = actor(portraits_of["ada"].pixels(), 220, lambda t: Place(150 + 30 * t, 130))
-    frames = [f.pixels for f in play([face], times(0.8, 25), size=(260, 340), noise=3)]
+    frames = [f.pixels for f in play([face], times(0.4, 25), size=(260, 340), noise=3)]
     scores = {
         as_clip: clip_scores(subject, portraits_of["ben"], frames, judges, "c", as_clip=as_clip)
         for as_clip in (True, False)

@@ -26,10 +26,11 @@ RECORD = "c-0123456789abcdef"
 PEM = serialization.Encoding.PEM
 
 
-def authority(folder, name, *, lasts=timedelta(days=9), leaf=True):
+def authority(folder, name, *, lasts=timedelta(days=9), leaf=True, public=None):
     """Write a certificate of an authority's, its key and the authority's own; return their paths.
 
-    It is made here with nothing of mien's, as if bought. Without ``leaf``, it issued itself.
+    It is made here with nothing of mien's, as if bought. Without ``leaf``, it issued itself. It is
+    for the key ``public``, if that lies elsewhere; the key that is written is of no use then.
     """
     above, key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     now = datetime.now(UTC)
@@ -69,7 +70,7 @@ def authority(folder, name, *, lasts=timedelta(days=9), leaf=True):
         return draft.sign(above, hashes.SHA384()).public_bytes(PEM)
 
     root = issue(above.public_key(), f"{name} root", ends=False)
-    own = issue(key.public_key(), f"{name} signer", ends=True) if leaf else root
+    own = issue(public or key.public_key(), f"{name} signer", ends=True) if leaf else root
     private = (key if leaf else above).private_bytes(
         PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

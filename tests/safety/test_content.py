@@ -118,3 +118,20 @@ def test_the_picture_is_given_as_the_network_was_taught(monkeypatch):
     given = content.contract.pixels.encode(prepared)
     assert given.shape == (1, 224, 224, 3)
     assert given[0, 112, 112].tolist() == pytest.approx([-104, -117, 132], abs=3)
+
+
+@pytest.mark.parametrize(
+    ("height", "width"), [(480, 853), (1200, 900), (90, 70), (1, 5), (3000, 2)]
+)
+def test_a_picture_is_made_small_as_pillow_does_it(height, width, monkeypatch):
+    rng = np.random.default_rng(1)
+    pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    content, kept = scoring(0.5), []
+    monkeypatch.setattr(
+        "mien.stages.content.Image.fromarray", lambda array: kept.append(array) or picture
+    )
+    picture = Image.new("RGB", (256, 256))
+    content._prepared(torch.from_numpy(pixels))
+    monkeypatch.undo()
+    wanted = Image.fromarray(pixels).resize((256, 256), Image.Resampling.BILINEAR)
+    assert np.abs(kept[0].astype(int) - np.asarray(wanted).astype(int)).max() <= 1

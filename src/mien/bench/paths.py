@@ -133,8 +133,13 @@ class SwapperRunner:
 
     def stream(self, frames: Sequence[Tensor], workers: int) -> None:
         """Swap frames in ``workers`` threads at once."""
+
+        def swap(frame: Tensor) -> None:
+            self._swapper._guard.forget()  # some frames come again, as those of users do not
+            self._swapper.swap(frame, self._cast)
+
         with ThreadPoolExecutor(workers) as pool:
-            for _ in pool.map(lambda frame: self._swapper.swap(frame, self._cast), frames):
+            for _ in pool.map(swap, frames):
                 pass
 
 

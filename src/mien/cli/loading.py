@@ -30,6 +30,7 @@ def load_swapper(settings: Settings) -> Swapper:
         ledger=settings.ledger,
         certificate=settings.certificate,
         private_key=settings.private_key,
+        signing_pkcs11=settings.signing_pkcs11,
         timestamp=settings.timestamp,
         label=settings.label,
         label_text=settings.label_text,

@@ -46,9 +46,11 @@ def verify(
     from mien.safety.verify import own_certificates
     from mien.safety.verify import verify as look
     from mien.settings import load
+    from mien.token_uri import TokenUri
 
     settings = load({"trust": trust}).settings
-    own = own_certificates(settings.certificate, settings.private_key)
+    token = TokenUri.read(settings.signing_pkcs11) if settings.signing_pkcs11 else None
+    own = own_certificates(settings.certificate, settings.private_key, token)
     verified = look(file, own=own, trust=_authorities(settings.trust))
     headline, code = HEADLINES[verified.verdict]
     if as_json:

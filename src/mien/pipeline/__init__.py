@@ -9,6 +9,7 @@ from mien.pipeline.governor import STEPS, Effort, Governor
 from mien.pipeline.guarding import Guard
 from mien.pipeline.identify import Identifier, rounded
 from mien.pipeline.imprint import NONE, Imprint
+from mien.pipeline.inquiry import Inquiry
 from mien.pipeline.patch import Blend
 from mien.pipeline.policy import Action, Policy
 from mien.pipeline.stopwatch import Stopwatch
@@ -30,6 +31,7 @@ __all__ = [
     "Guard",
     "Identifier",
     "Imprint",
+    "Inquiry",
     "Made",
     "Pipeline",
     "Policy",

@@ -10,6 +10,7 @@ from mien.errors import InvalidOption, SpaceMismatch
 from mien.pipeline.casting import Cast, in_order
 from mien.pipeline.finder import FaceFinder
 from mien.pipeline.guarding import Guard
+from mien.pipeline.inquiry import Inquiry
 from mien.pipeline.patch import Blend, PatchMaker, lay
 from mien.pipeline.stopwatch import Stopwatch
 from mien.stages.align import align
@@ -42,7 +43,13 @@ class Pipeline:
         )
 
     def __call__(
-        self, frame: Frame, cast: Cast, *, strength: float = 1.0, adult: bool = False
+        self,
+        frame: Frame,
+        cast: Cast,
+        *,
+        strength: float = 1.0,
+        adult: bool = False,
+        inquiry: Inquiry | None = None,
     ) -> Swapped:
         """Swap the faces of ``frame`` as ``cast``, in place: its pixels change.
 
@@ -50,8 +57,12 @@ class Pipeline:
         sphere. A frame without a face of the cast comes back as it is, with nothing chosen; faces
         of which the network made nothing usable are in ``faults`` and stay as they are. Raises
         Refused if a face must not be swapped; no pixel is changed then. ``adult`` says that a
-        consent record states that the largest face is an adult's.
+        consent record states that the largest face is an adult's. ``inquiry`` is the guard's into
+        the picture of which the frame is; without one, it is made here.
         """
+        if inquiry is None and self.guard is not None:
+            with Inquiry(self.guard, [frame], cast) as own_one:
+                return self(frame, cast, strength=strength, adult=adult, inquiry=own_one)
         self.check(cast, strength)
         watch = Stopwatch()
         found = self.finder(frame.view, largest_only=largest_only(cast), watch=watch)
@@ -65,12 +76,11 @@ class Pipeline:
         chosen, roles = [face for face, _ in pairs], [role for _, role in pairs]
         if not chosen:
             return Swapped(frame, found, distances=far, timings=watch.seconds)
-        if self.guard is not None:
+        if inquiry is not None:
             with watch("guard"):
                 known = None if own is None else own[chosen]
                 stated = int(found.areas.argmax()) if adult else -1
-                adults = [face == stated for face in chosen]
-                self.guard.picture(frame, found[chosen], known, cast, adults)
+                inquiry.faces(frame, found[chosen], known, [face == stated for face in chosen])
         patches, good, reasons = self.make(
             frame,
             found[chosen],
@@ -79,6 +89,9 @@ class Pipeline:
             own=None if own is None else own[chosen],
             watch=watch,
         )
+        if inquiry is not None:
+            with watch("guard"):
+                inquiry.settle()
         return Swapped(
             frame=frame,
             faces=found,

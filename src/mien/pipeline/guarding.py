@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
@@ -11,6 +12,7 @@ import torch
 from cachetools import LRUCache
 from torch import Tensor
 
+from mien.engines.onnx import usable_cores
 from mien.errors import EmbedderUnfit, LooksYoung, ProtectedPerson, UnsuitableContent
 from mien.pipeline.casting import Cast
 from mien.safety.audit import AuditLog
@@ -46,7 +48,8 @@ class Guard:
     """Refuses casts and faces; what it refuses is in the audit log. For any number of threads.
 
     ``embedder`` must be that of the gallery as soon as there is anybody in it. ``ages`` and
-    ``content`` return networks that are loaded when they are first needed.
+    ``content`` return networks that are loaded when they are first needed. ``aside`` are threads
+    for them: none before there is work, and none that outlives the guard.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Guard:
     ) -> None:
         self.embedder, self.gallery, self.audit, self.limits = embedder, gallery, audit, limits
         self.ages, self.content = ages, content
+        self.aside = ThreadPoolExecutor(usable_cores(), "mien-guard")
         self._known: tuple[tuple[Protected, ...], Tensor] | None = None
         self._seen: LRUCache[str, float] = LRUCache(REMEMBERED)
         self._lock = Lock()
@@ -71,24 +75,21 @@ class Guard:
             what = "the source"
             self.protected(role.identity.embedding[None], what, [role.identity.consent])
 
-    def contents(self, frames: Sequence[Frame], cast: Cast) -> None:
-        """Refuse to work on a picture, of an animation by one frame a second, for its content.
-
-        Raises as ``suitable``.
-        """
-        last: Fraction | None = None
-        for frame in frames:
-            if last is None or frame.time is None or frame.time - last >= SAMPLE:
-                last = frame.time
-                self.suitable(frame, cast)
-
     def suitable(self, frame: Frame, cast: Cast) -> None:
-        """Refuse to work on ``frame`` at all for its content.
+        """Refuse to work on ``frame`` at all for its content, with a line in the log.
+
+        Raises as ``look``.
+        """
+        with self.audit.refusals(records(cast)):
+            self.look([frame])
+
+    def look(self, frames: Sequence[Frame]) -> None:
+        """Refuse ``frames`` for their content; the caller logs it.
 
         Raises UnsuitableContent, and WeightsMissing or WeightsCorrupt if the filter is not there:
         nothing goes unseen.
         """
-        with self.audit.refusals(records(cast)):
+        for frame in frames:
             score = self.content()(frame.view)
             if score >= self.limits.content:
                 time = None if frame.time is None else float(frame.time)
@@ -110,25 +111,7 @@ class Guard:
                 years = self.years(*shown())[0]
                 with self._lock:
                     self._seen[digest] = years
-            self._old_enough(years, "the source", adult=adult)
-
-    def picture(
-        self, frame: Frame, faces: Faces, own: Tensor | None, cast: Cast, adults: Sequence[bool]
-    ) -> None:
-        """Refuse ``faces`` of ``frame``, which are to be swapped, if one must not be.
-
-        ``own`` are their embeddings (K, D), if they are known. ``adults`` says which are stated to
-        be adults'. Raises ProtectedPerson, LooksYoung, and as ``protected`` does.
-        """
-        if not len(faces):
-            return
-        if self.gallery.all():
-            if own is None:
-                own = self.embedder(align(frame, faces, self.embedder.contract))
-            self.protected(own, where(frame.time), records(cast))
-        with self.audit.refusals(records(cast)):
-            for years, adult in zip(self.years(frame, faces), adults, strict=True):
-                self._old_enough(years, where(frame.time), adult=adult)
+            self.old_enough([years], "the source", [adult])
 
     def years(self, frame: Frame, faces: Faces) -> list[float]:
         """Return how old ``faces`` look, in years."""
@@ -136,12 +119,22 @@ class Guard:
         found: list[float] = ages(align(frame, faces, ages.contract)).tolist()
         return found
 
-    def _old_enough(self, years: float, what: str, *, adult: bool) -> None:
+    def forget(self) -> None:
+        """Ask the networks anew, also of what they saw: for those who measure."""
+        self.content().forget()
+        self.ages().forget()
+
+    def old_enough(self, years: Sequence[float], what: str, adults: Sequence[bool]) -> None:
+        """Refuse faces that look so many ``years`` old; the caller logs it. Raises LooksYoung.
+
+        ``adults`` says which are stated to be adults'.
+        """
         limits = self.limits
-        if years < limits.minor:
-            raise LooksYoung(what, years=years, limit=limits.minor, clearable=False)
-        if years < limits.adult and not adult:
-            raise LooksYoung(what, years=years, limit=limits.adult, clearable=True)
+        for each, adult in zip(years, adults, strict=True):
+            if each < limits.minor:
+                raise LooksYoung(what, years=each, limit=limits.minor, clearable=False)
+            if each < limits.adult and not adult:
+                raise LooksYoung(what, years=each, limit=limits.adult, clearable=True)
 
     def protected(self, embeddings: Tensor, what: str, consents: Sequence[str]) -> None:
         """Raise ProtectedPerson if one of ``embeddings`` (K, D) is of somebody in the gallery.
@@ -268,6 +261,17 @@ def _clear(face: Faces, presence: float) -> bool:
     if presence < SURE or face.mesh is None:
         return False
     return abs(float(yaws(face.mesh)[0])) <= TURNED
+
+
+def sampled(frames: Sequence[Frame]) -> list[Frame]:
+    """Return the frames that are looked at for their content: of an animation one a second."""
+    chosen: list[Frame] = []
+    last: Fraction | None = None
+    for frame in frames:
+        if last is None or frame.time is None or frame.time - last >= SAMPLE:
+            last = frame.time
+            chosen.append(frame)
+    return chosen
 
 
 def records(cast: Cast) -> list[str]:

@@ -1,5 +1,7 @@
 """The certificate with which this machine signs what it writes: made here, or the user's own.
 
+The key of the user's own may be in a file, or in a token that does not give it away.
+
 The one made here is of EC P-256, issued by an authority that is made for it and forgotten at once:
 nobody can issue a second one. It shows that files are from one machine and were not changed since.
 It does not show whose machine that is; for that, a certificate is to be had from an authority.
@@ -13,8 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mien.errors import CertificateUnusable, InvalidOption
+from mien.errors import CertificateUnusable, InvalidOption, OptionsConflict
 from mien.safety.keys import WAIT, home, write_whole
+from mien.safety.token import TokenKey
+from mien.token_uri import OPTION, TokenUri
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -39,8 +43,8 @@ class Certificate:
     chain: bytes
     """PEM: the certificate, then those of the authorities above it, as far as they are known."""
 
-    key: bytes
-    """PEM, PKCS #8, without a passphrase."""
+    key: bytes | TokenKey
+    """PEM, PKCS #8, without a passphrase; or what signs with a key that cannot be had."""
 
     algorithm: str
     """C2PA's name of the signature: es256, es384, es512, ps256 or ed25519."""
@@ -77,34 +81,42 @@ def own_certificate() -> Certificate:
     return _read(path, content, content)
 
 
-def certificate_of(certificate: Path | None, private_key: Path | None) -> Certificate:
+def certificate_of(
+    certificate: Path | None, private_key: Path | None, token: TokenUri | None = None
+) -> Certificate:
     """Return the certificate in these files, PEM, or that of this machine if there are none.
 
-    Raises InvalidOption if one is missing, CertificateUnusable if they cannot be used.
+    With ``token`` its key is there, and not in a file; it is not looked at until it signs. Raises
+    InvalidOption if one is missing, OptionsConflict if there are two keys, CertificateUnusable if
+    they cannot be used.
     """
-    if certificate is None and private_key is None:
+    if private_key is not None and token is not None:
+        raise OptionsConflict("private_key", OPTION, "a certificate has one key")
+    if certificate is None and private_key is None and token is None:
         return own_certificate()
     if certificate is None:
-        raise InvalidOption("certificate", None, f"the certificate of the key {private_key}")
-    if private_key is None:
+        key = "in the token" if private_key is None else private_key
+        raise InvalidOption("certificate", None, f"the certificate of the key {key}")
+    if private_key is None and token is None:
         raise InvalidOption("private_key", None, f"the key of the certificate {certificate}")
     contents = []
-    for path in (certificate, private_key):
+    for path in filter(None, (certificate, private_key)):
         try:
             contents.append(path.read_bytes())
         except OSError as error:
             raise CertificateUnusable(path, error.strerror or str(error)) from error
-    return _read(certificate, *contents)
+    if token is None:
+        return _read(certificate, *contents)
+    certificates = _certificates(certificate, contents[0])
+    public = certificates[0].public_key()
+    algorithm = _algorithm(certificate, public)
+    return _complete(certificate, certificates, TokenKey(token, algorithm, public), algorithm)
 
 
 def _read(path: Path, chain: bytes, key: bytes) -> Certificate:
-    from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 
-    try:
-        certificates = x509.load_pem_x509_certificates(chain)
-    except ValueError:
-        raise CertificateUnusable(path, "there is no certificate in it, as PEM") from None
+    certificates = _certificates(path, chain)
     try:
         private: Any = serialization.load_pem_private_key(key, None)
     except TypeError:
@@ -116,6 +128,28 @@ def _read(path: Path, chain: bytes, key: bytes) -> Certificate:
     form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     if leaf.public_key().public_bytes(*form) != private.public_key().public_bytes(*form):
         raise CertificateUnusable(path, "the private key is another certificate's")
+    content = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return _complete(path, certificates, content, _algorithm(path, leaf.public_key()))
+
+
+def _certificates(path: Path, chain: bytes) -> list[x509.Certificate]:
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificates(chain)
+    except ValueError:
+        raise CertificateUnusable(path, "there is no certificate in it, as PEM") from None
+
+
+def _complete(
+    path: Path, certificates: list[x509.Certificate], key: bytes | TokenKey, algorithm: str
+) -> Certificate:
+    """Return the certificate, if it is valid today."""
+    leaf = certificates[0]
     now = datetime.now(UTC)
     if now >= leaf.not_valid_after_utc:
         raise CertificateUnusable(path, f"it has expired, on {leaf.not_valid_after_utc:%Y-%m-%d}")
@@ -125,26 +159,22 @@ def _read(path: Path, chain: bytes, key: bytes) -> Certificate:
     return Certificate(
         path=path,
         chain=b"".join(map(_pem, certificates)),
-        key=private.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-        algorithm=_algorithm(path, private),
+        key=key,
+        algorithm=algorithm,
         serial=leaf.serial_number,
     )
 
 
-def _algorithm(path: Path, key: object) -> str:
+def _algorithm(path: Path, public: object) -> str:
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-    if isinstance(key, ec.EllipticCurvePrivateKey):
+    if isinstance(public, ec.EllipticCurvePublicKey):
         curves = {"secp256r1": "es256", "secp384r1": "es384", "secp521r1": "es512"}
-        if key.curve.name in curves:
-            return curves[key.curve.name]
-    if isinstance(key, rsa.RSAPrivateKey) and key.key_size >= 2048:
+        if public.curve.name in curves:
+            return curves[public.curve.name]
+    if isinstance(public, rsa.RSAPublicKey) and public.key_size >= 2048:
         return "ps256"
-    if isinstance(key, ed25519.Ed25519PrivateKey):
+    if isinstance(public, ed25519.Ed25519PublicKey):
         return "ed25519"
     reason = "its key is of a kind that C2PA does not allow; use EC P-256, P-384 or P-521, RSA of"
     raise CertificateUnusable(path, f"{reason} 2048 bits or more, or Ed25519")

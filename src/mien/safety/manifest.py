@@ -13,17 +13,19 @@ import json
 import logging
 import mmap
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
-from mien.errors import CertificateUnusable, SigningFailed
+from mien.errors import CertificateUnusable, SigningFailed, TokenUnusable
 from mien.safety.certificate import Certificate, certificate_of, own_path
 from mien.safety.marks import DIGITAL_SOURCE_TYPE
+from mien.safety.token import TokenKey
+from mien.token_uri import TokenUri
 from mien.version import __version__
 
 log = logging.getLogger(__name__)
@@ -99,7 +101,8 @@ class Seal:
     def __call__(self, file: Path, name: Path) -> Path | None:
         """Sign ``file``, which is to be called ``name``; return the file beside it, if any.
 
-        Raises SigningFailed, and OSError as of a full disk; ``file`` is of no use then.
+        Raises SigningFailed, TokenUnusable, and OSError as of a full disk; ``file`` is of no use
+        then.
         """
         kind = kind_of(file)
         if kind == OTHER:
@@ -205,13 +208,17 @@ class Provenance:
 
     private_key: Path | None = None
     timestamp: str | None = None
+    token: TokenUri | None = None
+    """Where the key of ``certificate`` is, if it is in no file."""
+
     _read: dict[Path, Certificate] = field(default_factory=dict, init=False, repr=False)
     """By path: mien's own folder may be another one later."""
 
     def prepare(self) -> None:
         """Make sure that files can be signed, before there is work that would be in vain.
 
-        Raises CertificateUnusable, and InvalidOption if only one file of two is named.
+        Raises CertificateUnusable, TokenUnusable, InvalidOption if only one file of two is named,
+        and OptionsConflict if there are two keys.
         """
         self._ready()
 
@@ -245,7 +252,9 @@ class Provenance:
         path = self.certificate or own_path()
         certificate = self._read.get(path)
         if certificate is None:
-            certificate = certificate_of(self.certificate, self.private_key)
+            certificate = certificate_of(self.certificate, self.private_key, self.token)
+            if isinstance(certificate.key, TokenKey):
+                certificate.key.check(certificate.path)
             if self.certificate is not None:  # that C2PA allows it shows when it is used
                 _try(certificate)
             self._read[path] = certificate
@@ -396,12 +405,38 @@ def _new(definition: Mapping[str, Any]) -> Any:
     return c2pa.Builder(dict(definition), c2pa.Context.from_dict(dict(QUIET)))
 
 
-def _signer(certificate: Certificate, timestamp: str | None) -> Any:
+@contextmanager
+def _signer(certificate: Certificate, timestamp: str | None) -> Iterator[Any]:
+    """Yield what signs. Raises what a token raises, of which the library tells nothing."""
     import c2pa
 
-    url = None if timestamp is None else timestamp.encode()
-    name = certificate.algorithm.encode()
-    return c2pa.Signer.from_info(c2pa.C2paSignerInfo(name, certificate.chain, certificate.key, url))
+    key, name = certificate.key, certificate.algorithm
+    if isinstance(key, bytes):
+        url = None if timestamp is None else timestamp.encode()
+        with c2pa.Signer.from_info(
+            c2pa.C2paSignerInfo(name.encode(), certificate.chain, key, url)
+        ) as signer:
+            yield signer
+        return
+    failures: list[TokenUnusable] = []
+
+    def sign(content: bytes) -> bytes:
+        try:
+            return key(content)
+        except TokenUnusable as error:  # what is raised here the library would log, and forget
+            failures.append(error)
+            return b""
+
+    algorithm = getattr(c2pa.C2paSigningAlg, name.upper())
+    try:
+        with c2pa.Signer.from_callback(
+            sign, algorithm, certificate.chain.decode(), timestamp
+        ) as signer:
+            yield signer
+    except c2pa.C2paError as error:
+        if failures:
+            raise failures[0] from error
+        raise
 
 
 def _try(certificate: Certificate) -> None:

@@ -30,6 +30,7 @@ from mien.safety.manifest import (
     undisturbed,
 )
 from mien.safety.marks import SYNTHETIC
+from mien.token_uri import TokenUri
 
 Verdict: TypeAlias = Literal["proven", "unproven", "tampered", "nothing"]
 """Whether the origin is proven; or something says it, and does not prove it; or something is there
@@ -209,17 +210,20 @@ def verify(path: Path, *, own: Sequence[Certificate] = (), trust: bytes | None =
     )
 
 
-def own_certificates(certificate: Path | None, private_key: Path | None) -> list[Certificate]:
+def own_certificates(
+    certificate: Path | None, private_key: Path | None, token: TokenUri | None = None
+) -> list[Certificate]:
     """Return the user's own certificate, and that of this machine; none is made.
 
-    What cannot be used is left out: whoever verifies need not sign.
+    What cannot be used is left out: whoever verifies need not sign. A token is not asked.
     """
     found = []
-    pairs = [(certificate, private_key)] if certificate and private_key else []
-    pairs += [(own_path(), own_path())] if own_path().exists() else []
-    for pair in pairs:
-        with suppress(CertificateUnusable):
-            found.append(certificate_of(*pair))
+    with suppress(CertificateUnusable):
+        if certificate and (private_key or token):
+            found.append(certificate_of(certificate, private_key, token))
+    with suppress(CertificateUnusable):
+        if own_path().exists():
+            found.append(certificate_of(own_path(), own_path()))
     return found
 
 
