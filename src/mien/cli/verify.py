@@ -37,21 +37,26 @@ def verify(
 ) -> int:
     """Say what FILE shows of its origin: what is proven, what is probable, what is unknown.
 
-    The signed manifest is read, in FILE or in FILE.c2pa beside it, and marks in the metadata.
+    The signed manifest is read, in FILE or in FILE.c2pa beside it, marks in the metadata, and the
+    watermark in the pixels, also of a copy that was cropped, turned, resized or coded anew.
     Nobody on the network is asked. It ends with 0 if the origin is proven by a certificate of yours
     or of an authority in --trust; with 7 if the file or its manifest was tampered with; with 8 if
     something tells of the origin and does not prove it: a certificate that nobody knows, or marks
     alone; with 9 if there is nothing.
     """
+    from mien.safety import Ledger
     from mien.safety.verify import own_certificates
     from mien.safety.verify import verify as look
     from mien.settings import load
     from mien.token_uri import TokenUri
+    from mien.watermarked import WatermarkLooker
 
     settings = load({"trust": trust}).settings
     token = TokenUri.read(settings.signing_pkcs11) if settings.signing_pkcs11 else None
     own = own_certificates(settings.certificate, settings.private_key, token)
-    verified = look(file, own=own, trust=_authorities(settings.trust))
+    looker = WatermarkLooker(Ledger(settings.ledger).audit)
+    trust_in = _authorities(settings.trust)
+    verified = look(file, own=own, trust=trust_in, lookers=[looker])
     headline, code = HEADLINES[verified.verdict]
     if as_json:
         print(json.dumps({"verdict": verified.verdict, **_report(verified)}, indent=2))

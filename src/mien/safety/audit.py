@@ -123,6 +123,25 @@ class AuditLog:
                     path.unlink()
             raise
 
+    def written(self, watermark: str) -> dict[str, Any] | None:
+        """Return the line that tells of a file written with ``watermark``, if there is one.
+
+        Only the line itself is checked, and not the log; see ``verify``. A log that cannot be read
+        has none.
+        """
+        sign = f'"watermark":"{watermark}"'.encode()
+        for number in self._numbers():
+            with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+                for raw in self._path(number).read_bytes().splitlines():
+                    if sign not in raw:
+                        continue
+                    line: dict[str, Any] = json.loads(raw)
+                    signature, own = line.pop("signature"), line.pop("hash")
+                    same = hashlib.sha256(canonical(line).encode()).hexdigest() == own
+                    if same and self.key.verify("audit", own, signature):
+                        return line
+        return None
+
     def verify(self) -> Checked:
         """Read all of the log and return what there is. Raises AuditBroken, which says where."""
         if not self.folder.exists():

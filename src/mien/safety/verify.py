@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,6 +153,8 @@ class Finding:
     name: str
     proven: bool
     text: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """The same for programs."""
 
 
 class Looker(Protocol):

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from mien.nets.watermark import BITS, SIDE, chips, tiles
 from mien.safety.watermark import code
+from mien.safety.watermark.laying import shrunk
 
 Extract = Callable[[Tensor], Tensor]
 """Takes brightness (1, 1, H, W) in codes about 0, and returns what of it is mark, as Extractor."""
@@ -190,14 +191,10 @@ def _believed(trial: _Trial) -> Found | None:
 
 def _brightness(pixels: Tensor) -> Tensor:
     """Return a picture, uint8 (H, W, 3), as an extractor takes it: sides are even."""
-    # by hand: three planes of a large picture take long to be resized
-    red, green, blue = pixels.unbind(dim=2)
-    y = (red.float() * 0.299 + green.float() * 0.587 + blue.float() * 0.114)[None, None]
     height, width = pixels.shape[:2]
     scale = SIDE / min(height, width)
-    size = (max(round(height * scale), SIDE), max(round(width * scale), SIDE))
-    small = functional.interpolate(y, size, mode="bilinear", antialias=True, align_corners=False)
-    return small[..., : size[0] // 2 * 2, : size[1] // 2 * 2] - 128
+    rows, columns = (max(round(side * scale), SIDE) // 2 * 2 for side in (height, width))
+    return shrunk(pixels, rows, columns)[None, None] - 128
 
 
 def _turned(field: Tensor, turn: float, size: float) -> Tensor:

@@ -69,7 +69,7 @@ def marked(pixels: Tensor, marker: Marker) -> Tensor:
     height, width, channels = pixels.shape
     colours, sign = min(channels, 3), -1 if channels == 4 else 1
     deep = pixels.dtype != torch.uint8
-    change = marker(lambda rows, columns: _small(pixels, rows, columns), height, width) * sign
+    change = marker(lambda rows, columns: shrunk(pixels, rows, columns), height, width) * sign
     if deep:
         change = change.to(torch.int32) * 257
     every = change[..., None].expand(height, width, colours).contiguous()  # adds in one go
@@ -82,7 +82,7 @@ def marked(pixels: Tensor, marker: Marker) -> Tensor:
     return made
 
 
-def _small(pixels: Tensor, rows: int, columns: int) -> Tensor:
+def shrunk(pixels: Tensor, rows: int, columns: int) -> Tensor:
     """Return the brightness of a picture, resized, float32 (rows, columns) in codes of 255."""
     channels = pixels.shape[2]
     planes = pixels[..., :3].permute(2, 0, 1)[None]
