@@ -112,6 +112,7 @@ def test_threads_share_a_gpu(whole, people, frames, wanted):
         thread.start()
     for thread in threads:
         thread.join()
+    assert len(made) == 3
     for number in range(3):
         order = wanted[number:] + wanted[:number]
         assert all(same(*pair) for pair in zip(made[number], order, strict=True))

@@ -32,6 +32,7 @@ from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
 from mien.replay.detect import Look, Network
 from mien.replay.landmark import Landmarks
+from mien.replay.streams import streams_of
 from mien.replay.warp import cut, lay
 from mien.stages.mask import face_mask
 from mien.stages.occlude import resized, shares
@@ -150,7 +151,6 @@ class WholeFrame(nn.Module):
             self.embedder_codec = Codec(known.pixels)
             self.register_buffer("embedding_points", template(known.template).at(known.size))
         self.color = ColorMatch() if color_match else None
-        self._side: torch.cuda.Stream | None = None
 
     def forward(self, pixels: Tensor, people: Tensor, replaced: Tensor | None = None) -> Outcome:
         """Return the frame with its faces swapped; ``pixels`` stays as it is.
@@ -190,12 +190,13 @@ class WholeFrame(nn.Module):
     def _aside(self, like: Tensor) -> Iterator[Callable[[], None]]:
         """Do what is inside at the same time as what follows, until the given function is called.
 
-        On a CPU it is done at once.
+        Only a graph has such a branch. Elsewhere it is done at once: the stream for it is one for
+        all threads, and one of them captures at a time.
         """
-        if not like.is_cuda:
+        if not (like.is_cuda and torch.cuda.is_current_stream_capturing()):
             yield lambda: None
             return
-        side = self._side = self._side or torch.cuda.Stream(like.device)
+        side = streams_of(like.device).side
         main = torch.cuda.current_stream(like.device)
         side.wait_stream(main)
         with torch.cuda.stream(side):

@@ -2,14 +2,15 @@
 
 Upload of the next frame, work on this one and download of the last go on at the same time, each on
 a stream of its own, through rings of pinned memory. One frame's kernels are small, and leave most
-of a GPU idle: several lanes, each a graph with memory of its own, work on several frames at once.
-On a CPU the same is done step by step.
+of a GPU idle: with two lanes, each a graph with memory of its own, two frames are worked on at
+once. On a CPU the same is done step by step.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from threading import Lock
 
@@ -18,12 +19,14 @@ from torch import Tensor
 
 from mien.errors import InvalidOption
 from mien.replay.frame import Outcome, WholeFrame
+from mien.replay.streams import streams_of
 
 WARM = 3
 """Runs before a graph is captured: libraries choose their kernels and set up their memory."""
 
 CAPTURING = Lock()
-"""One graph at a time: to begin, PyTorch waits for the whole device, which ends other captures."""
+"""One lane at a time is made: to begin a capture, PyTorch waits for the whole device, which ends
+other captures; they share a stream; and the choice of convolutions is one for all threads."""
 
 RING = 3
 """Frames on their way in a lane: one uploaded, one worked on, one downloaded."""
@@ -60,16 +63,19 @@ class Replay:
         """
         if not self._lanes:
             return self.run(frame)
-        made: Outcome = self._lanes[0](frame)
+        lane = self._lanes[0]
+        with lane.used_on(torch.cuda.current_stream(self.device)):
+            made: Outcome = lane(frame)
         return made
 
     def stream(self, frames: Iterable[Tensor], *, lanes: int = 1) -> Iterator[Outcome]:
         """Yield what becomes of each frame, uint8 (H, W, 3), in order; outcomes are on the CPU.
 
-        An outcome holds until RING * ``lanes`` more were taken. Frames may lie anywhere; pinned
-        ones, which must not change until their outcome is there, and those on the device are not
-        copied on the way. ``lanes`` frames are worked on at once: 1 gives the least delay, 4 to 8
-        the most frames a second, each for the memory of one more graph. Raises InvalidOption.
+        An outcome holds until the next one is taken. Frames may lie anywhere; pinned ones, which
+        must not change until their outcome is there, and those on the device are not copied on
+        the way. With 1 of ``lanes`` the delay is least; 2 give more frames a second for the memory
+        of one more graph. No more than 2 graphs run at once, so more lanes, and clips in other
+        threads, take turns. Raises InvalidOption.
         """
         if lanes < 1:
             raise InvalidOption("lanes", lanes, "1 or more")
@@ -97,18 +103,30 @@ class _Lane:
     @torch.inference_mode()
     def __init__(self, replay: Replay) -> None:
         self.device, self.frame = replay.device, replay.blank()
-        aside = torch.cuda.Stream(self.device)
-        aside.wait_stream(torch.cuda.current_stream(self.device))
+        streams = streams_of(self.device)
+        self.up, self.down = streams.fresh(), streams.fresh()
+        self._read = torch.cuda.Event()
+        current, capture = torch.cuda.current_stream(self.device), streams.capture
         # convolutions of these shapes are tried out once, and the fastest are captured
-        with torch.cuda.stream(aside), torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            for _ in range(WARM):
-                replay.run(self.frame)
-        torch.cuda.current_stream(self.device).wait_stream(aside)
-        self.graph = torch.cuda.CUDAGraph()
-        # other threads may use the GPU meanwhile, but not wait for all of it, as this does at first
-        capture = torch.cuda.graph(self.graph, capture_error_mode="thread_local")
-        with CAPTURING, capture, torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            self.outcome = replay.run(self.frame)
+        with CAPTURING, torch.backends.cudnn.flags(enabled=True, benchmark=True):
+            capture.wait_stream(current)
+            with torch.cuda.stream(capture):
+                for _ in range(WARM):
+                    replay.run(self.frame)
+            # products get memory by stream: graphs that run at once must not have the same
+            torch._C._cuda_clearCublasWorkspaces()
+            self.graph = torch.cuda.CUDAGraph()
+            # other threads may use the GPU meanwhile, but not wait for all of it, as this does
+            with torch.cuda.graph(self.graph, stream=capture, capture_error_mode="thread_local"):
+                self.outcome = replay.run(self.frame)
+            current.wait_stream(capture)
+
+    @contextmanager
+    def used_on(self, stream: torch.cuda.Stream) -> Iterator[None]:
+        """Let ``stream`` wait until the last outcome was read, and the next until this one is."""
+        stream.wait_event(self._read)
+        yield
+        self._read.record(stream)
 
     def __call__(self, frame: Tensor) -> Outcome:
         self.frame.copy_(frame, non_blocking=True)
@@ -136,11 +154,12 @@ class _Place:
 
 
 class _Stream:
-    """Frames through a lane, RING at a time."""
+    """Frames through a lane, RING at a time; memory of its own keeps outcomes from other runs."""
 
     def __init__(self, lane: _Lane) -> None:
         self._lane = lane
-        self._up, self._work, self._down = (torch.cuda.Stream(lane.device) for _ in range(3))
+        # memory that others gave back may still be in use there
+        lane.up.wait_stream(torch.cuda.current_stream(lane.device))
         like, outcome = lane.frame, lane.outcome
         self._places = [
             _Place(
@@ -162,24 +181,26 @@ class _Stream:
         self._next = (self._next + 1) % RING
         if not frame.is_cuda and not frame.is_pinned():
             frame = place.given.copy_(frame)
-        if frame.is_cuda:  # whoever made it may still be at it
-            self._up.wait_stream(torch.cuda.current_stream(lane.device))
-        with torch.cuda.stream(self._up):
-            self._up.wait_event(place.worked)  # what it held before was read
+        if frame.is_cuda:  # whoever made it may still be at it, and may give it back too early
+            lane.up.wait_stream(torch.cuda.current_stream(lane.device))
+            frame.record_stream(lane.up)
+        with torch.cuda.stream(lane.up):
+            lane.up.wait_event(place.worked)  # what it held before was read
             place.on_device.copy_(frame, non_blocking=True)
-            place.uploaded.record()
-        with torch.cuda.stream(self._work):
-            self._work.wait_event(place.uploaded)
-            self._work.wait_event(place.downloaded)
+            place.uploaded.record(lane.up)
+        work = streams_of(lane.device).next_work()
+        with torch.cuda.stream(work), lane.used_on(work):
+            work.wait_event(place.uploaded)
+            work.wait_event(place.downloaded)
             outcome = lane(place.on_device)
             for name in _NAMES:
                 getattr(place.made, name).copy_(getattr(outcome, name))
-            place.worked.record()
-        with torch.cuda.stream(self._down):
-            self._down.wait_event(place.worked)
+            place.worked.record(work)
+        with torch.cuda.stream(lane.down):
+            lane.down.wait_event(place.worked)
             for name in _NAMES:
                 getattr(place.taken, name).copy_(getattr(place.made, name), non_blocking=True)
-            place.downloaded.record()
+            place.downloaded.record(lane.down)
         return place
 
 
@@ -187,12 +208,16 @@ class _Stream:
 def _through(streams: list[_Stream], frames: Iterable[Tensor]) -> Iterator[Outcome]:
     """Yield outcomes in the order of ``frames``, which go to the streams in turn."""
     waiting: deque[_Place] = deque()
-    for number, frame in enumerate(frames):
-        if len(waiting) == RING * len(streams):
+    try:
+        for number, frame in enumerate(frames):
+            if len(waiting) == RING * len(streams):
+                yield _finished(waiting)
+            waiting.append(streams[number % len(streams)].start(frame))
+        while waiting:
             yield _finished(waiting)
-        waiting.append(streams[number % len(streams)].start(frame))
-    while waiting:
-        yield _finished(waiting)
+    finally:  # whoever stops early gives back memory that is still written to
+        for place in waiting:
+            place.downloaded.synchronize()
 
 
 def _finished(waiting: deque[_Place]) -> Outcome:
