@@ -1,6 +1,6 @@
 """Measure the whole frame on a GPU: latency, throughput, its parts, and what it makes beside a CPU.
 
-    python benchmarks/gpu.py [--frames 1000] [--model mien-256] [--json out.json]
+    python benchmarks/gpu.py [--frames 1000] [--model mien-256] [--batches 4 16] [--json out.json]
     python benchmarks/gpu.py --device cpu --frames 2 --size 640x360      # a trial without a GPU
 
 Frames are real pixels (the bundled portraits in a scene that moves), come from pinned memory and go
@@ -52,7 +52,8 @@ def main() -> None:
     parser.add_argument("--size", default="1920x1080")
     parser.add_argument("--model", default="mien-256")
     parser.add_argument("--faces", type=int, nargs="*", default=[1, 8])
-    parser.add_argument("--lanes", type=int, nargs="*", default=[1, 2, 4, 8])
+    parser.add_argument("--lanes", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--batches", type=int, nargs="*", default=[2, 4, 8, 16])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
@@ -132,21 +133,76 @@ def measured(
     say("p99 / p50", rows["upload to download, p99"] / rows["upload to download, p50"], "")
     held = [frame.pin_memory() for frame in frames] if device.type == "cuda" else frames
     for lanes in options.lanes:
-        for _ in replay.stream(around(held, 3 * lanes), lanes=lanes):
-            pass  # graphs are captured
-        began = perf_counter()
-        for _ in replay.stream(around(held, options.frames), lanes=lanes):
-            pass
-        speed = options.frames / (perf_counter() - began)
+        speed = streamed(replay, held, options.frames, lanes)
         say(f"streamed, {lanes} lane(s)", speed, "frames a second")
     if device.type == "cuda":
         for count, speed in enumerate(shared(whole, people, held, options.frames), start=1):
             say(f"clip {count} of 4 that share the GPU", speed, "frames a second")
+        say("peak of memory, frame by frame", torch.cuda.max_memory_allocated(device) / 1e6, "MB")
+    for batch in options.batches:
+        try:
+            in_batches(batch, options, whole, people, held, replay, say)
+        except torch.OutOfMemoryError:
+            rows[f"batch {batch}"] = "does not fit"
+            print(f"  batch {batch}: does not fit into the GPU's memory", flush=True)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
     for name, action in pieces(whole, parts, first, outcome, people).items():
         say(name, timed(action, device, min(options.frames, 200)))
-    if device.type == "cuda":
-        say("peak of memory", torch.cuda.max_memory_allocated(device) / 1e6, "MB")
     return rows
+
+
+Say = Callable[[str, float, str], None]
+
+
+def in_batches(
+    batch: int,
+    options: argparse.Namespace,
+    whole: WholeFrame,
+    people: Tensor,
+    held: list[Tensor],
+    alone: Replay,
+    say: Say,
+) -> None:
+    """Say what ``batch`` frames at once give, beside ``alone``, which takes them one by one."""
+    device = people.device
+    on_gpu = device.type == "cuda"
+    given = torch.stack(list(around(held, batch))).to(device)
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+        check_nothing_waits(whole, given, people)
+    began = perf_counter()
+    replay = Replay(whole, people, None, frame=given[0], batch=batch)
+    say(f"batch {batch}, capturing", perf_counter() - began, "s")
+    made = replay(given).pixels
+    likeness = min(psnr(mine, alone(frame).pixels) for mine, frame in zip(made, given, strict=True))
+    say(f"batch {batch}, like single frames, at least", likeness, "dB")
+    times = []
+    for _ in range(20):
+        began = perf_counter()
+        replay(given)
+        if on_gpu:
+            torch.cuda.synchronize(device)
+        times.append((perf_counter() - began) * 1e3 / batch)
+    say(f"batch {batch}, work on a frame", statistics.median(times), "ms")
+    for lanes in options.lanes:
+        speed = streamed(replay, held, options.frames, lanes)
+        say(f"streamed, batch {batch}, {lanes} lane(s)", speed, "frames a second")
+    if on_gpu:
+        speed = sum(shared(whole, people, held, options.frames, batch=batch))
+        say(f"4 clips that share the GPU, batch {batch}", speed, "frames a second")
+        peak = torch.cuda.max_memory_allocated(device) / 1e6
+        say(f"peak of memory, batch {batch}", peak, "MB")
+
+
+def streamed(replay: Replay, held: list[Tensor], count: int, lanes: int) -> float:
+    """Return how many frames a second come out of a stream."""
+    for _ in replay.stream(around(held, 3 * lanes * replay.batch), lanes=lanes):
+        pass  # graphs are captured
+    began = perf_counter()
+    for _ in replay.stream(around(held, count), lanes=lanes):
+        pass
+    return count / (perf_counter() - began)
 
 
 def opened(model: str, device: torch.device) -> dict[str, Part]:
@@ -204,10 +260,17 @@ def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
 
 
 def shared(
-    whole: WholeFrame, people: Tensor, held: list[Tensor], count: int, clips: int = 4
+    whole: WholeFrame,
+    people: Tensor,
+    held: list[Tensor],
+    count: int,
+    *,
+    clips: int = 4,
+    batch: int = 1,
 ) -> list[float]:
     """Return the frames a second of clips that are worked on at once, each by a thread."""
-    replays = [Replay(whole, people, None, frame=held[0].to(people.device)) for _ in range(clips)]
+    frame = held[0].to(people.device)
+    replays = [Replay(whole, people, None, frame=frame, batch=batch) for _ in range(clips)]
     speeds = [0.0] * clips
     ready = Barrier(clips)
 
@@ -245,7 +308,7 @@ def pieces(
     assert whole.color is not None
     color = whole.color
     found: dict[str, Callable[[], object]] = {
-        "detect": lambda: whole.look(frame),
+        "detect": lambda: whole.look(frame[None]),
         "landmark": lambda: whole.place(frame, points),
         f"{count} crop(s) cut": lambda: warp.cut(frame, matrices, size),
         "swap network": lambda: swap.network(given),

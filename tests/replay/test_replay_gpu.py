@@ -1,4 +1,4 @@
-"""A whole frame on a GPU: nothing waits, graphs do what steps do, lanes and threads keep order."""
+"""Whole frames on a GPU: nothing waits, graphs do what steps do, lanes and threads keep order."""
 
 from __future__ import annotations
 
@@ -64,6 +64,12 @@ def replay(whole, people, frames):
 
 
 @pytest.fixture(scope="module")
+def batches(whole, people, frames):
+    """Return a replay of three frames at once: seven leave one for the last batch."""
+    return Replay(whole, people, None, frame=frames[0].cuda(), batch=3)
+
+
+@pytest.fixture(scope="module")
 def wanted(replay, frames):
     with torch.inference_mode():
         return [replay.run(frame.cuda()).pixels.cpu() for frame in frames]
@@ -76,11 +82,11 @@ def same(made, wanted):
 
 @torch.inference_mode()
 def test_nothing_waits_for_the_processor(whole, people, frames):
-    frame = frames[0].cuda()
-    whole(frame, people)  # libraries set themselves up
-    with nothing_waits():
-        outcome = whole(frame, people)
-    assert int((outcome.roles >= 0).sum()) == 4
+    for given in (frames[0].cuda(), torch.stack(frames[:2]).cuda()):
+        whole(given, people)  # libraries set themselves up
+        with nothing_waits():
+            outcome = whole(given, people)
+        assert int((outcome.roles >= 0).sum()) == 4 * given[..., 0, 0, 0].numel()
 
 
 def test_a_graph_does_what_the_steps_do(replay, frames, wanted):
@@ -89,21 +95,49 @@ def test_a_graph_does_what_the_steps_do(replay, frames, wanted):
     assert not same(wanted[0], wanted[1])
 
 
+@torch.inference_mode()
+def test_a_batch_does_what_its_frames_do(batches, whole, people, frames):
+    given = torch.stack(frames[:3]).cuda()
+    made, steps = batches(given), whole(given, people)
+    for number in range(3):
+        alone = whole(given[number], people)
+        for outcome in (made.frame(number), steps.frame(number)):
+            assert same(outcome.pixels, alone.pixels)
+            assert torch.equal(outcome.roles, alone.roles)
+            assert torch.equal(outcome.guesses, alone.guesses)
+            torch.testing.assert_close(outcome.boxes, alone.boxes, atol=1, rtol=0)
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 3])
 @pytest.mark.parametrize("where", ["cpu", "pinned", "cuda"])
-def test_streams_keep_the_order(replay, frames, wanted, lanes, where):
+@pytest.mark.parametrize("size", [1, 3])
+def test_streams_keep_the_order(replay, batches, frames, wanted, lanes, where, size):
     place = {"cpu": torch.clone, "pinned": torch.Tensor.pin_memory, "cuda": torch.Tensor.cuda}
-    given = [place[where](frame) for frame in frames * 3]
-    made = [outcome.pixels.clone() for outcome in replay.stream(iter(given), lanes=lanes)]
-    assert len(made) == len(given)
-    assert all(same(*pair) for pair in zip(made, wanted * 3, strict=True))
+    given = (place[where](frame) for frame in frames * 4)  # those on the GPU are let go at once
+    stream = (replay if size == 1 else batches).stream(given, lanes=lanes)
+    made = [(outcome.pixels.clone(), int((outcome.roles >= 0).sum())) for outcome in stream]
+    assert [count for _, count in made] == [4] * 28
+    pictures = [pixels for pixels, _ in made]
+    assert all(same(*pair) for pair in zip(pictures, wanted * 4, strict=True))
 
 
-def test_threads_share_a_gpu(whole, people, frames, wanted):
+def test_a_stream_may_be_left_and_begun_again(batches, replay, frames, wanted):
+    for _ in range(3):
+        for outcome in batches.stream(frames * 4, lanes=2):
+            assert same(outcome.pixels, wanted[0])
+            break
+    assert same(replay(frames[1].cuda()).pixels.cpu(), wanted[1])
+    last = [outcome.pixels.clone() for outcome in batches.stream(frames[:1])]
+    assert len(last) == 1
+    assert same(last[0], wanted[0])
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_threads_share_a_gpu(whole, people, frames, wanted, batch):
     made: dict[int, list[torch.Tensor]] = {}
 
     def clip(number):
-        replay = Replay(whole, people, None, frame=frames[0].cuda())
+        replay = Replay(whole, people, None, frame=frames[0].cuda(), batch=batch)
         order = frames[number:] + frames[:number]
         made[number] = [outcome.pixels.clone() for outcome in replay.stream(order)]
 

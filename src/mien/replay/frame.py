@@ -1,15 +1,17 @@
-"""A whole frame, from bytes to bytes: find, cast, make anew, lay over.
+"""Whole frames, from bytes to bytes: find, cast, make anew, lay over.
 
 What ``pipeline.Pipeline`` does to a picture, for frames of one size with a fixed number of slots
-for faces. No step looks at what another found: slots without a face are carried along, and laid
-over nothing. So the processor never waits, and a CUDA graph can hold all of it.
+for faces. Several frames are done at once, each as if it were alone: on a GPU they take hardly
+longer than one, which keeps it waiting for the next small kernel. No step looks at what another
+found: slots without a face are carried along, and laid over nothing. So the processor never waits,
+and a CUDA graph can hold all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
@@ -71,7 +73,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """A frame after the swap, and what was found in it; K slots, the largest face first."""
+    """A frame after the swap, and what was found in it; K slots, the largest face first.
+
+    That of a batch of frames has one dimension more in front.
+    """
 
     pixels: Tensor
     """uint8 (H, W, 3), RGB."""
@@ -94,10 +99,16 @@ class Outcome:
     guesses: Tensor
     """int64 (): places that the detector took for faces; as many as slots may hide more."""
 
+    def frame(self, number: int) -> Outcome:
+        """Return that of one frame of a batch, in the same memory."""
+        return Outcome(**{field.name: getattr(self, field.name)[number] for field in fields(self)})
+
 
 class WholeFrame(nn.Module):
-    """Swaps the faces of frames, uint8 (height, width, 3), all on one device."""
+    """Swaps the faces of frames, uint8 ([B,] height, width, 3), all on one device."""
 
+    largest_last: Tensor
+    sought: Tensor
     template_points: Tensor
     embedding_points: Tensor
     straight: Tensor
@@ -138,6 +149,10 @@ class WholeFrame(nn.Module):
         self.codec = Codec(contract.pixels)
         self.register_buffer("template_points", template(contract.template).at(contract.size))
         self.register_buffer("straight", torch.eye(3)[:2])
+        self.register_buffer("largest_last", torch.arange(slots - 1, -1, -1))
+        self.register_buffer(
+            "sought", torch.tensor([who != "largest" or i == 0 for i in range(slots)])
+        )
         if self._occlusion is not None:
             seen = self._occlusion.contract
             assert isinstance(seen, OcclusionContract)
@@ -153,15 +168,18 @@ class WholeFrame(nn.Module):
         self.color = ColorMatch() if color_match else None
 
     def forward(self, pixels: Tensor, people: Tensor, replaced: Tensor | None = None) -> Outcome:
-        """Return the frame with its faces swapped; ``pixels`` stays as it is.
+        """Return frames with their faces swapped; ``pixels``, uint8 ([B,] H, W, 3), stays as it is.
 
         ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
-        faces receive them, for "person".
+        faces receive them, for "person". One frame's outcome has no leading dimension.
         """
-        places, scores = self.look(pixels)
-        guesses = (scores >= GUESS).sum()
-        mesh, points, presence = self.place(pixels, places)
-        mesh, points, boxes, scores, there = _sorted(mesh, points, presence, scores)
+        if pixels.dim() == 3:
+            outcome: Outcome = self(pixels[None], people, replaced)
+            return outcome.frame(0)
+        # from here on all faces of all frames are one batch, (B K, ...), frame after frame
+        places, guessed = self.look(pixels)
+        mesh, points, presence = self.place(pixels, places.flatten(0, 1))
+        mesh, points, boxes, scores, there = _sorted(mesh, points, presence, guessed)
         roles, wanted = self._cast(pixels, points, there, people, replaced)
         matrices = _fitted(points, self.template_points)
         crops = cut(pixels, matrices, self._size)
@@ -173,16 +191,16 @@ class WholeFrame(nn.Module):
             made = self.color(made, crops, mask)
         if self._blend == "poisson":
             made = poisson_blend(made, crops, mask).clamp(0, 1)
-        used = (roles >= 0) & ~faulty
-        patches, matrices = _patches(made, mask, used, matrices, self.straight)
-        largest_last = torch.arange(len(used) - 1, -1, -1, device=used.device)
+        patches, matrices = _patches(made, mask, roles, faulty, matrices, self.straight)
+        slots = guessed.shape
+        scores, roles, faulty, guesses = _told(scores, there, roles, faulty, guessed)
         return Outcome(
-            pixels=lay(pixels, patches, matrices, largest_last),
-            boxes=boxes,
-            points=points,
-            scores=torch.where(there, scores, 0),
-            roles=torch.where(used, roles, -1),
-            faulty=faulty & (roles >= 0),
+            pixels=lay(pixels, patches, matrices, self.largest_last),
+            boxes=boxes.unflatten(0, slots),
+            points=points.unflatten(0, slots),
+            scores=scores,
+            roles=roles,
+            faulty=faulty,
             guesses=guesses,
         )
 
@@ -211,22 +229,14 @@ class WholeFrame(nn.Module):
         replaced: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Return which person each face receives (K,), -1 for none, and their embeddings (K, D)."""
-        count = len(points)
-        if self._who == "person":
-            assert self._embedder is not None
-            assert replaced is not None
-            contract = self._embedder.contract
-            crops = cut(pixels, fit_similarity(points, self.embedding_points), contract.size)
-            outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
-            own = functional.normalize(outputs[contract.output], dim=1)
-            far, role = (1 - own @ replaced.T).min(dim=1)
-            chosen = there & (far <= self._limit)
-        else:
-            role = torch.zeros(count, dtype=torch.int64, device=points.device)
-            chosen = there
-            if self._who == "largest":
-                chosen = there & (torch.arange(count, device=points.device) == 0)
-        return torch.where(chosen, role, -1), people[role]
+        if self._who != "person":
+            return _received(there, self.sought, people)
+        assert self._embedder is not None
+        assert replaced is not None
+        contract = self._embedder.contract
+        crops = cut(pixels, _fitted(points, self.embedding_points), contract.size)
+        outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
+        return _resembling(outputs[contract.output], there, people, replaced, self._limit)
 
     def _made(self, crops: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
         """Return swapped crops (K, 3, S, S) in [0, 1], and which are not usable, bool (K,)."""
@@ -249,13 +259,37 @@ class WholeFrame(nn.Module):
 def _sorted(
     mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return meshes, points, boxes, scores and which slots hold a face, the largest first."""
+    """Return meshes, points, boxes, scores and which slots hold a face, a frame's largest first.
+
+    All are of (B K) faces, but the ``scores`` given, (B, K).
+    """
+    batch, slots = scores.shape
+    scores = scores.flatten()
     low, high = mesh.amin(dim=1), mesh.amax(dim=1)
     there = (scores >= GUESS) & real(scores, presence)
-    areas = torch.where(there, (high - low).prod(dim=1), 0)
-    order = areas.sort(descending=True, stable=True).indices
+    areas = torch.where(there, (high - low).prod(dim=1), 0).view(batch, slots)
+    order = areas.sort(dim=1, descending=True, stable=True).indices
+    order = (order + torch.arange(batch, device=order.device)[:, None] * slots).flatten()
     boxes = torch.cat([low, high], dim=1)
     return mesh[order], points[order], boxes[order], scores[order], there[order]
+
+
+@fused
+def _received(there: Tensor, sought: Tensor, people: Tensor) -> tuple[Tensor, Tensor]:
+    """Return who faces receive, (N,), the first person where ``sought`` (K,), and what, (N, D)."""
+    chosen = there.view(-1, len(sought)) & sought
+    wanted = people[:1].expand(len(there), -1).contiguous()
+    return chosen.flatten().to(torch.int64) - 1, wanted
+
+
+@fused
+def _resembling(
+    embeddings: Tensor, there: Tensor, people: Tensor, replaced: Tensor, limit: float
+) -> tuple[Tensor, Tensor]:
+    """Return who faces receive, (N,), those who replace whom they resemble, and what, (N, D)."""
+    own = functional.normalize(embeddings, dim=1)
+    far, role = (1 - own @ replaced.T).min(dim=1)
+    return torch.where(there & (far <= limit), role, -1), people[role]
 
 
 @fused
@@ -285,10 +319,25 @@ def _seen(logits: Tensor, size: int) -> Tensor:
 
 @fused
 def _patches(
-    made: Tensor, mask: Tensor, used: Tensor, matrices: Tensor, straight: Tensor
+    made: Tensor, mask: Tensor, roles: Tensor, faulty: Tensor, matrices: Tensor, straight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return what is laid over the frame (K, 4, S, S), and where (K, 2, 3)."""
+    """Return what is laid over the frames (N, 4, S, S), and where (N, 2, 3)."""
+    used = (roles >= 0) & ~faulty
     opacity = torch.where(used[:, None, None], mask, 0)[:, None]
     patches = torch.cat([made * opacity, opacity], dim=1)
     # slots without a face have no place: whatever lies there must not become one
     return patches, torch.where(used[:, None, None], matrices, straight)
+
+
+@fused
+def _told(
+    scores: Tensor, there: Tensor, roles: Tensor, faulty: Tensor, guessed: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return scores, roles and which are faulty, (B, K), and numbers of guesses (B,)."""
+    swapped = roles >= 0
+    return (
+        torch.where(there, scores, 0).view(guessed.shape),
+        torch.where(swapped & ~faulty, roles, -1).view(guessed.shape),
+        (faulty & swapped).view(guessed.shape),
+        (guessed >= GUESS).sum(dim=1),
+    )
