@@ -240,9 +240,10 @@ class Lane:
         yield
 
     def __call__(self, frames):
-        self.seen.append(frames[:, 0, 0, 0].tolist())
-        self.outcome.pixels.copy_(255 - frames)
-        self.outcome.guesses.copy_(frames[:, 0, 0, 0])
+        self.frames.copy_(frames)
+        self.seen.append(self.frames[:, 0, 0, 0].tolist())
+        self.outcome.pixels.copy_(255 - self.frames)
+        self.outcome.guesses.copy_(self.frames[:, 0, 0, 0])
         return self.outcome
 
 
@@ -256,6 +257,22 @@ def at_once(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
     monkeypatch.setattr(graph, "_pinned", torch.empty_like)
     monkeypatch.setattr(graph, "streams_of", lambda device: SimpleNamespace(next_work=lambda: work))
+
+
+def test_a_call_takes_its_turn_on_a_work_stream(at_once, monkeypatch):
+    said = []
+    work = SimpleNamespace(wait_stream=lambda other: said.append("work waits"))
+    current = SimpleNamespace(wait_stream=lambda other: said.append("the caller waits"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: current)
+    monkeypatch.setattr(graph, "streams_of", lambda device: SimpleNamespace(next_work=lambda: work))
+    frame = torch.full((4, 6, 3), 7, dtype=torch.uint8)
+    replay = Replay(torch.nn.Module(), people(), None, frame=frame)
+    lane = Lane(1)
+    lane.alone = lane.outcome.frame(0)
+    replay._lanes = [lane]
+    assert replay(frame[None]).pixels.shape == (1, 4, 6, 3)
+    assert torch.equal(replay(frame).pixels, 255 - frame)
+    assert said == ["work waits", "the caller waits"] * 2
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3])

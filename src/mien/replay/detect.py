@@ -72,30 +72,31 @@ class Look(nn.Module):
 
         ``frames`` is uint8 (B, H, W, 3). Slots without a face have a score of 0.
         """
-        outputs = self._network({self._contract.input: self._seen(self._resized(frames))})
+        small, peak = self._resized(frames)
+        seen = _seen(small, self._codec, peak, self._right, self._below)
+        outputs = self._network({self._contract.input: seen})
         sure, there, box, five = (
             torch.cat([outputs[f"{name}_{stride}"] for stride in self._contract.strides], dim=1)
             for name in ("cls", "obj", "bbox", "kps")
         )
         return _told(sure, there, box, five, self.cells, self.strides, self._ratio, self._slots)
 
-    def _resized(self, frames: Tensor) -> Tensor:
-        """Return frames as they are looked at, float32 (B, 3, rows, columns) in [0, 255]."""
+    def _resized(self, frames: Tensor) -> tuple[Tensor, int]:
+        """Return frames as they are looked at, float32 (B, 3, rows, columns), and what white is."""
         if usable(frames):
             from mien.kernels.cut import cut
 
             table = self.table.expand(len(frames), -1)
-            return cut(frames, table, self._rows, self._columns) * 255
-        return functional.interpolate(
-            frames.permute(0, 3, 1, 2).float(),
-            (self._rows, self._columns),
-            mode="bilinear",
-            antialias=True,
-        )
+            return cut(frames, table, self._rows, self._columns), 1
+        planes, size = frames.permute(0, 3, 1, 2).float(), (self._rows, self._columns)
+        return functional.interpolate(planes, size, mode="bilinear", antialias=True), 255
 
-    def _seen(self, small: Tensor) -> Tensor:
-        small = functional.pad(small.round(), (0, self._right, 0, self._below))
-        return self._codec.encode(small / 255)
+
+@fused
+def _seen(small: Tensor, codec: Codec, peak: int, right: int, below: int) -> Tensor:
+    """Return frames of whole codes as the network wants them, with black on two sides."""
+    codes = (small if peak == 255 else small * (255 / peak)).round()
+    return codec.encode(functional.pad(codes, (0, right, 0, below)) / 255)
 
 
 @fused

@@ -81,9 +81,12 @@ class Replay:
             raise InvalidOption("frames", count, [self.batch])
         if not self._lanes:
             return self.run(frames)
-        lane = self._lanes[0]
-        with lane.used_on(torch.cuda.current_stream(self.device)):
+        lane, current = self._lanes[0], torch.cuda.current_stream(self.device)
+        work = streams_of(self.device).next_work()
+        work.wait_stream(current)
+        with torch.cuda.stream(work), lane.used_on(work):
             made: Outcome = lane(frames)
+        current.wait_stream(work)
         return lane.alone if alone else made
 
     def stream(self, frames: Iterable[Tensor], *, lanes: int = 1) -> Iterator[Outcome]:
@@ -139,12 +142,13 @@ class _Lane:
             with torch.cuda.stream(capture):
                 for _ in range(WARM):
                     replay.run(self.frames)
-            # products get memory by stream: graphs that run at once must not have the same
+            # products keep their memory for the next on a stream: this graph needs its own
             torch._C._cuda_clearCublasWorkspaces()
             self.graph = torch.cuda.CUDAGraph()
             # other threads may use the GPU meanwhile, but not wait for all of it, as this does
             with torch.cuda.graph(self.graph, stream=capture, capture_error_mode="thread_local"):
                 self.outcome = _each(Tensor.contiguous, replay.run(self.frames))
+            torch._C._cuda_clearCublasWorkspaces()  # and nobody else may go on with it
             current.wait_stream(capture)
         self.alone, self.packing = self.outcome.frame(0), Packing(self.outcome)
 
