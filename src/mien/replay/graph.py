@@ -11,19 +11,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from threading import Lock
 
 import torch
 from torch import Tensor
 
+from mien.engines.capturing import captured
 from mien.errors import InvalidOption
 from mien.replay.frame import Outcome, WholeFrame
-
-WARM = 3
-"""Runs before a graph is captured: libraries choose their kernels and set up their memory."""
-
-CAPTURING = Lock()
-"""One graph at a time: to begin, PyTorch waits for the whole device, which ends other captures."""
 
 RING = 3
 """Frames on their way in a lane: one uploaded, one worked on, one downloaded."""
@@ -97,18 +91,7 @@ class _Lane:
     @torch.inference_mode()
     def __init__(self, replay: Replay) -> None:
         self.device, self.frame = replay.device, replay.blank()
-        aside = torch.cuda.Stream(self.device)
-        aside.wait_stream(torch.cuda.current_stream(self.device))
-        # convolutions of these shapes are tried out once, and the fastest are captured
-        with torch.cuda.stream(aside), torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            for _ in range(WARM):
-                replay.run(self.frame)
-        torch.cuda.current_stream(self.device).wait_stream(aside)
-        self.graph = torch.cuda.CUDAGraph()
-        # other threads may use the GPU meanwhile, but not wait for all of it, as this does at first
-        capture = torch.cuda.graph(self.graph, capture_error_mode="thread_local")
-        with CAPTURING, capture, torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            self.outcome = replay.run(self.frame)
+        self.graph, self.outcome = captured(lambda: replay.run(self.frame), self.device)
 
     def __call__(self, frame: Tensor) -> Outcome:
         self.frame.copy_(frame, non_blocking=True)
