@@ -72,14 +72,23 @@ class Look(nn.Module):
 
         ``frame`` is uint8 (H, W, 3). Slots without a face have a score of 0.
         """
-        outputs = self._network({self._contract.input: self._seen(self._resized(frame))})
+        return self.found(self.resized(frame))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the frame as it is looked at."""
+        return self._rows, self._columns
+
+    def found(self, small: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what is found in a frame that is ``resized`` already."""
+        outputs = self._network({self._contract.input: self._seen(small)})
         sure, there, box, five = (
             torch.cat([outputs[f"{name}_{stride}"][0] for stride in self._contract.strides])
             for name in ("cls", "obj", "bbox", "kps")
         )
         return _told(sure, there, box, five, self.cells, self.strides, self._ratio, self._slots)
 
-    def _resized(self, frame: Tensor) -> Tensor:
+    def resized(self, frame: Tensor) -> Tensor:
         """Return the frame as it is looked at, float32 (1, 3, rows, columns) in [0, 255]."""
         if usable(frame):
             from mien.kernels.cut import cut

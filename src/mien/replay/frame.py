@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -32,6 +33,7 @@ from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
 from mien.replay.detect import Look, Network
 from mien.replay.landmark import Landmarks
+from mien.replay.steady import Followed, SteadySlots
 from mien.replay.warp import cut, lay
 from mien.stages.mask import face_mask
 from mien.stages.occlude import resized, shares
@@ -82,7 +84,12 @@ class Outcome:
     """float32 (K, 5, 2)."""
 
     scores: Tensor
-    """float32 (K,): the detector's; 0 in a slot without a face."""
+    """float32 (K,): the detector's; 0 in a slot without a face. A face that it missed, and that was
+    found where it was expected, has what it had before."""
+
+    ids: Tensor
+    """int64 (K,): the same for the same face from frame to frame where faces are steadied; -1 in a
+    slot without a face, and for all where they are not."""
 
     roles: Tensor
     """int64 (K,): number of the person that a face received, -1 for none."""
@@ -95,7 +102,11 @@ class Outcome:
 
 
 class WholeFrame(nn.Module):
-    """Swaps the faces of frames, uint8 (height, width, 3), all on one device."""
+    """Swaps the faces of frames, uint8 (height, width, 3), all on one device.
+
+    With ``steady`` it remembers the faces of the frame before: frames must come in order, and those
+    of each clip need a WholeFrame of their own.
+    """
 
     template_points: Tensor
     embedding_points: Tensor
@@ -112,11 +123,13 @@ class WholeFrame(nn.Module):
         side: int = SIDE,
         color_match: bool = True,
         blend: Blend = "alpha",
+        steady: bool = False,
     ) -> None:
         """``parts`` are networks by role; without an ``occlusion`` nothing stays before a face.
 
         ``who`` is swapped: the largest face, all faces (both by the first person), or those that
-        resemble the people who are replaced.
+        resemble the people who are replaced. With ``steady`` faces are smoothed over time, and
+        looked for where they are expected if the detector misses them; see SteadySlots.
         """
         super().__init__()
         detector, mesh = parts["detector"], parts["mesh"]
@@ -150,19 +163,33 @@ class WholeFrame(nn.Module):
             self.embedder_codec = Codec(known.pixels)
             self.register_buffer("embedding_points", template(known.template).at(known.size))
         self.color = ColorMatch() if color_match else None
+        self.steady = SteadySlots(self.look.size, slots=slots) if steady else None
         self._side: torch.cuda.Stream | None = None
 
-    def forward(self, pixels: Tensor, people: Tensor, replaced: Tensor | None = None) -> Outcome:
+    def forward(
+        self,
+        pixels: Tensor,
+        people: Tensor,
+        replaced: Tensor | None = None,
+        elapsed: Tensor | None = None,
+    ) -> Outcome:
         """Return the frame with its faces swapped; ``pixels`` stays as it is.
 
         ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
-        faces receive them, for "person".
+        faces receive them, for "person". ``elapsed`` is for ``steady``: seconds since the frame
+        before, float64 (); None begins a new clip.
         """
-        places, scores = self.look(pixels)
+        small = self.look.resized(pixels)
+        places, scores = self.look.found(small)
         guesses = (scores >= GUESS).sum()
-        mesh, points, presence = self.place(pixels, places)
-        mesh, points, boxes, scores, there = _sorted(mesh, points, presence, scores)
-        roles, wanted = self._cast(pixels, points, there, people, replaced)
+        if self.steady is None:
+            mesh, points, presence = self.place(pixels, places)
+            faces = _sorted(mesh, points, presence, scores)
+        else:
+            place = partial(self.place, pixels)
+            faces = self.steady(small[0], places, scores, place, elapsed)
+        mesh, points = faces.mesh, faces.points
+        roles, wanted = self._cast(pixels, faces, people, replaced)
         matrices = _fitted(points, self.template_points)
         crops = cut(pixels, matrices, self._size)
         with self._aside(crops) as join:  # the swap network leaves most of a GPU idle
@@ -178,9 +205,10 @@ class WholeFrame(nn.Module):
         largest_last = torch.arange(len(used) - 1, -1, -1, device=used.device)
         return Outcome(
             pixels=lay(pixels, patches, matrices, largest_last),
-            boxes=boxes,
+            boxes=faces.boxes,
             points=points,
-            scores=torch.where(there, scores, 0),
+            scores=faces.scores,
+            ids=faces.ids,
             roles=torch.where(used, roles, -1),
             faulty=faulty & (roles >= 0),
             guesses=guesses,
@@ -202,29 +230,21 @@ class WholeFrame(nn.Module):
             yield lambda: main.wait_stream(side)
 
     def _cast(
-        self,
-        pixels: Tensor,
-        points: Tensor,
-        there: Tensor,
-        people: Tensor,
-        replaced: Tensor | None,
+        self, pixels: Tensor, faces: Followed, people: Tensor, replaced: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return which person each face receives (K,), -1 for none, and their embeddings (K, D)."""
-        count = len(points)
         if self._who == "person":
             assert self._embedder is not None
             assert replaced is not None
             contract = self._embedder.contract
-            crops = cut(pixels, fit_similarity(points, self.embedding_points), contract.size)
+            crops = cut(pixels, fit_similarity(faces.points, self.embedding_points), contract.size)
             outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
             own = functional.normalize(outputs[contract.output], dim=1)
             far, role = (1 - own @ replaced.T).min(dim=1)
-            chosen = there & (far <= self._limit)
+            chosen = faces.there & (far <= self._limit)
         else:
-            role = torch.zeros(count, dtype=torch.int64, device=points.device)
-            chosen = there
-            if self._who == "largest":
-                chosen = there & (torch.arange(count, device=points.device) == 0)
+            role = torch.zeros_like(faces.ids)
+            chosen = faces.leads if self._who == "largest" else faces.there
         return torch.where(chosen, role, -1), people[role]
 
     def _made(self, crops: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
@@ -245,16 +265,22 @@ class WholeFrame(nn.Module):
 
 
 @fused
-def _sorted(
-    mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return meshes, points, boxes, scores and which slots hold a face, the largest first."""
+def _sorted(mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor) -> Followed:
+    """Return the faces of a frame by itself, the largest first."""
     low, high = mesh.amin(dim=1), mesh.amax(dim=1)
     there = (scores >= GUESS) & real(scores, presence)
     areas = torch.where(there, (high - low).prod(dim=1), 0)
     order = areas.sort(descending=True, stable=True).indices
-    boxes = torch.cat([low, high], dim=1)
-    return mesh[order], points[order], boxes[order], scores[order], there[order]
+    there = there[order]
+    return Followed(
+        mesh=mesh[order],
+        points=points[order],
+        boxes=torch.cat([low, high], dim=1)[order],
+        scores=torch.where(there, scores[order], 0),
+        there=there,
+        ids=torch.full_like(order, -1),
+        leads=there & (torch.arange(len(there), device=there.device) == 0),
+    )
 
 
 @fused

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -18,13 +19,42 @@ from torch import Tensor
 from mien.engines.capturing import captured
 from mien.errors import InvalidOption
 from mien.replay.frame import Outcome, WholeFrame
+from mien.types import Frame
 
 RING = 3
 """Frames on their way in a lane: one uploaded, one worked on, one downloaded."""
 
 
+class Clock:
+    """Tells how much time lies between frames."""
+
+    def __init__(self) -> None:
+        self._last: Fraction | None = None
+
+    def restart(self) -> None:
+        """Begin another clip."""
+        self._last = None
+
+    def __call__(self, frame: Tensor | Frame) -> float:
+        """Return the seconds since the frame before, 0 for the first.
+
+        Raises InvalidOption for a frame without a time.
+        """
+        time = frame.time if isinstance(frame, Frame) else None
+        if time is None:
+            raise InvalidOption(
+                "time", None, "the time of each frame, in a mien.types.Frame, to steady faces"
+            )
+        last, self._last = self._last, time
+        return 0.0 if last is None else float(time - last)
+
+
 class Replay:
-    """Swaps frames of one size, uint8 (H, W, 3), for one cast."""
+    """Swaps frames of one size, uint8 (H, W, 3), for one cast.
+
+    Where ``whole`` steadies faces, frames are ``mien.types.Frame``, in order, with their time: the
+    WholeFrame is then this replay's alone. Raises InvalidOption where a time is missing.
+    """
 
     def __init__(
         self, whole: WholeFrame, people: Tensor, replaced: Tensor | None, *, frame: Tensor
@@ -38,7 +68,15 @@ class Replay:
         self._frame = frame
         self._people = people.to(self.device)
         self._replaced = None if replaced is None else replaced.to(self.device)
+        self.steady, self._clock = whole.steady, Clock()
         self._lanes = [_Lane(self)] if frame.is_cuda else []
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin another clip, of which no face is known."""
+        self._clock.restart()
+        if self.steady is not None:
+            self.steady.reset()
 
     def cast(self, people: Tensor, replaced: Tensor | None = None) -> None:
         """Let other people be received, of the same number, from the next frame on."""
@@ -46,39 +84,54 @@ class Replay:
         if replaced is not None and self._replaced is not None:
             self._replaced.copy_(replaced)
 
-    @torch.inference_mode()
-    def __call__(self, frame: Tensor) -> Outcome:
+    def __call__(self, frame: Tensor | Frame) -> Outcome:
         """Return what becomes of ``frame``, which stays as it is.
 
         On a GPU the outcome's tensors are the graph's own: the next call writes into them.
         """
+        return self.work(*self._read(frame))
+
+    @torch.inference_mode()
+    def work(self, pixels: Tensor, elapsed: float = 0.0) -> Outcome:
+        """Do as a call does, with ``elapsed`` seconds since the frame before; 0 begins a clip."""
         if not self._lanes:
-            return self.run(frame)
-        made: Outcome = self._lanes[0](frame)
+            return self.run(pixels, torch.tensor(elapsed, dtype=torch.float64))
+        made: Outcome = self._lanes[0](pixels, elapsed)
         return made
 
-    def stream(self, frames: Iterable[Tensor], *, lanes: int = 1) -> Iterator[Outcome]:
+    def stream(self, frames: Iterable[Tensor | Frame], *, lanes: int = 1) -> Iterator[Outcome]:
         """Yield what becomes of each frame, uint8 (H, W, 3), in order; outcomes are on the CPU.
 
         An outcome holds until RING * ``lanes`` more were taken. Frames may lie anywhere; pinned
         ones, which must not change until their outcome is there, and those on the device are not
         copied on the way. ``lanes`` frames are worked on at once: 1 gives the least delay, 4 to 8
-        the most frames a second, each for the memory of one more graph. Raises InvalidOption.
+        the most frames a second, each for the memory of one more graph. Where faces are steadied
+        it must be 1. Raises InvalidOption.
         """
         if lanes < 1:
             raise InvalidOption("lanes", lanes, "1 or more")
+        if lanes > 1 and self.steady is not None:
+            allowed = "1 where faces are steadied: each frame needs to know the one before"
+            raise InvalidOption("lanes", lanes, allowed)
         if not self._lanes:
             for frame in frames:
                 yield self(frame)
             return
         while len(self._lanes) < lanes:
             self._lanes.append(_Lane(self))
-        yield from _through([_Stream(lane) for lane in self._lanes[:lanes]], frames)
+        yield from _through(
+            [_Stream(lane) for lane in self._lanes[:lanes]], map(self._read, frames)
+        )
 
-    def run(self, frame: Tensor) -> Outcome:
-        """Return what becomes of ``frame``, step by step, without a graph."""
-        outcome: Outcome = self._whole(frame, self._people, self._replaced)
+    def run(self, pixels: Tensor, elapsed: Tensor | None = None) -> Outcome:
+        """Return what becomes of a frame, step by step, without a graph; see WholeFrame."""
+        outcome: Outcome = self._whole(pixels, self._people, self._replaced, elapsed)
         return outcome
+
+    def _read(self, frame: Tensor | Frame) -> tuple[Tensor, float]:
+        """Return a frame's pixels, and how many seconds came before it, if that matters."""
+        elapsed = 0.0 if self.steady is None else self._clock(frame)
+        return shown(frame), elapsed
 
     def blank(self) -> Tensor:
         """Return memory for a frame, with any frame in it."""
@@ -91,10 +144,14 @@ class _Lane:
     @torch.inference_mode()
     def __init__(self, replay: Replay) -> None:
         self.device, self.frame = replay.device, replay.blank()
-        self.graph, self.outcome = captured(lambda: replay.run(self.frame), self.device)
+        self._elapsed = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.graph, self.outcome = captured(
+            lambda: replay.run(self.frame, self._elapsed), self.device
+        )
 
-    def __call__(self, frame: Tensor) -> Outcome:
+    def __call__(self, frame: Tensor, elapsed: float) -> Outcome:
         self.frame.copy_(frame, non_blocking=True)
+        self._elapsed.fill_(elapsed)
         self.graph.replay()
         return self.outcome
 
@@ -139,7 +196,7 @@ class _Stream:
         ]
         self._next = 0
 
-    def start(self, frame: Tensor) -> _Place:
+    def start(self, frame: Tensor, elapsed: float) -> _Place:
         """Send a frame on its way; the place's last one was taken."""
         lane, place = self._lane, self._places[self._next]
         self._next = (self._next + 1) % RING
@@ -154,7 +211,7 @@ class _Stream:
         with torch.cuda.stream(self._work):
             self._work.wait_event(place.uploaded)
             self._work.wait_event(place.downloaded)
-            outcome = lane(place.on_device)
+            outcome = lane(place.on_device, elapsed)
             for name in _NAMES:
                 getattr(place.made, name).copy_(getattr(outcome, name))
             place.worked.record()
@@ -167,13 +224,16 @@ class _Stream:
 
 
 @torch.inference_mode()
-def _through(streams: list[_Stream], frames: Iterable[Tensor]) -> Iterator[Outcome]:
-    """Yield outcomes in the order of ``frames``, which go to the streams in turn."""
+def _through(streams: list[_Stream], frames: Iterable[tuple[Tensor, float]]) -> Iterator[Outcome]:
+    """Yield outcomes in the order of ``frames``, which go to the streams in turn.
+
+    With each frame comes the time since the one before.
+    """
     waiting: deque[_Place] = deque()
-    for number, frame in enumerate(frames):
+    for number, (frame, elapsed) in enumerate(frames):
         if len(waiting) == RING * len(streams):
             yield _finished(waiting)
-        waiting.append(streams[number % len(streams)].start(frame))
+        waiting.append(streams[number % len(streams)].start(frame, elapsed))
     while waiting:
         yield _finished(waiting)
 
@@ -182,6 +242,11 @@ def _finished(waiting: deque[_Place]) -> Outcome:
     place = waiting.popleft()
     place.downloaded.synchronize()
     return place.taken
+
+
+def shown(frame: Tensor | Frame) -> Tensor:
+    """Return a frame's pixels, uint8 (H, W, 3)."""
+    return frame.view if isinstance(frame, Frame) else frame
 
 
 _NAMES = tuple(field.name for field in fields(Outcome))
