@@ -14,6 +14,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from threading import Barrier, Thread
 from time import perf_counter
@@ -37,6 +38,7 @@ from mien.replay.graph import Replay
 from mien.stages.mask import face_mask
 from mien.stages.poisson import poisson_blend
 from mien.stages.trial import RoleTrial
+from mien.types import Frame
 
 PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
 NAMES = ("ben", "mei", "ada", "femi", "eva", "dev")
@@ -130,6 +132,11 @@ def measured(
     for share in (95, 99):
         say(f"upload to download, p{share}", float(np.percentile(times, share)))
     say("p99 / p50", rows["upload to download, p99"] / rows["upload to download, p50"], "")
+    steady = WholeFrame(parts, height=height, width=width, slots=faces, who=who, steady=True)
+    steadied = Replay(steady.to(device), people, None, frame=first)
+    times = latencies(steadied, frames, options.frames)
+    say("the same, faces steadied, p50", statistics.median(times))
+    say("the same, faces steadied, p99", float(np.percentile(times, 99)))
     held = [frame.pin_memory() for frame in frames] if device.type == "cuda" else frames
     for lanes in options.lanes:
         for _ in replay.stream(around(held, 3 * lanes), lanes=lanes):
@@ -144,6 +151,7 @@ def measured(
             say(f"clip {count} of 4 that share the GPU", speed, "frames a second")
     for name, action in pieces(whole, parts, first, outcome, people).items():
         say(name, timed(action, device, min(options.frames, 200)))
+    say("steadying", timed(steadying(steady, first), device, min(options.frames, 200)))
     if device.type == "cuda":
         say("peak of memory", torch.cuda.max_memory_allocated(device) / 1e6, "MB")
     return rows
@@ -188,14 +196,18 @@ def around(frames: list[Tensor], count: int) -> Iterator[Tensor]:
 
 
 def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
-    """Return milliseconds from upload to download, of ``count`` frames one after another."""
+    """Return milliseconds from upload to download, of ``count`` frames one after another.
+
+    For those that steady faces they are 1/25 second apart.
+    """
     on_gpu = replay.device.type == "cuda"
     held = [frame.pin_memory() if on_gpu else frame for frame in frames]
     back = torch.empty(frames[0].shape, dtype=torch.uint8, pin_memory=on_gpu)
     times = []
     for number, frame in enumerate(around(held, count + 20)):
         began = perf_counter()
-        back.copy_(replay(frame).pixels, non_blocking=True)
+        shown = Frame(frame, time=Fraction(number, 25))
+        back.copy_(replay(shown).pixels, non_blocking=True)
         if on_gpu:
             torch.cuda.synchronize(replay.device)
         if number >= 20:
@@ -260,6 +272,16 @@ def pieces(
             "paste, eager twin": twin(lambda: warp.lay(frame, patches, matrices, order)),
         }
     return found
+
+
+@torch.inference_mode()
+def steadying(whole: WholeFrame, frame: Tensor) -> Callable[[], object]:
+    """Return what steadying does to a frame, without the networks."""
+    assert whole.steady is not None
+    steady, small = whole.steady, whole.look.resized(frame)
+    points, scores = whole.look.found(small)
+    placed, elapsed = whole.place(frame, points), frame.new_full((), 0.04, dtype=torch.float64)
+    return lambda: steady(small[0], points, scores, lambda _: placed, elapsed)
 
 
 def twin(action: Callable[[], object]) -> Callable[[], object]:
