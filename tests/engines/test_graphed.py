@@ -222,3 +222,50 @@ def test_cudnn_tries_out_until_the_last_one_has_left():
     assert torch.backends.cudnn.benchmark
     other.__exit__(None, None, None)
     assert torch.backends.cudnn.benchmark == before
+
+
+class Quiet:
+    """A stream or an event of CUDA's, of which nothing is needed here."""
+
+    def __getattr__(self, name):
+        return lambda *arguments: None
+
+
+class Replayed:
+    """A CUDA graph, by running again what was captured."""
+
+    def __init__(self, run, outputs):
+        self.run, self.outputs = run, outputs
+
+    def replay(self):
+        for mine, made in zip(self.outputs, self.run(), strict=True):
+            mine.copy_(made)
+
+    def pool(self):
+        return "pool"
+
+
+def test_a_graph_reads_and_writes_memory_of_its_own(monkeypatch):
+    asked = []
+
+    def captured(run, device, *, stream, pool):
+        asked.append((stream, pool))
+        outputs = run()
+        return Replayed(run, outputs), outputs
+
+    monkeypatch.setattr(graphed, "captured", captured)
+    for name in ("Event", "Stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda *arguments: Quiet())
+    net = Graphed("net", lambda x: (x * 2, x.view_as(x)), HERE)
+    kept = []
+    for inference in (True, False):  # memory made in either must be written in both
+        with torch.inference_mode(inference), torch.no_grad():
+            for rows in (1, 2) * 2 * SEEN:
+                x = torch.randn(rows, 3)
+                kept.append((x, *net(x)))
+    assert all(torch.equal(twice, x * 2) and torch.equal(same, x) for x, twice, same in kept)
+    assert len({same.data_ptr() for _, _, same in kept}) == len(kept)
+    (first, none), (second, shared) = asked
+    assert first is second  # PyTorch uses memory again on the same stream only
+    assert (none, shared) == (None, "pool")
+    assert release_all(HERE)

@@ -23,17 +23,22 @@ _inside, _before = 0, False
 
 
 def captured(
-    run: Callable[[], R], device: torch.device, *, pool: Any = None
+    run: Callable[[], R],
+    device: torch.device,
+    *,
+    stream: torch.cuda.Stream | None = None,
+    pool: Any = None,
 ) -> tuple[torch.cuda.CUDAGraph, R]:
     """Return a graph of ``run``, which takes and gives the same memory each time, and what it gave.
 
     ``run`` is called WARM times before, and must wait for nothing. The graph is not replayed yet.
-    ``pool`` is that of a graph (``graph.pool()``) which never runs at the same time. Other threads
-    may use the GPU meanwhile, but not wait for all of it. Raises whatever ``run`` raises, and
+    ``pool`` is that of a graph (``graph.pool()``) which never runs at the same time, ``stream`` the
+    one on which it was captured: both must be given for it to share its memory. Other threads may
+    use the GPU meanwhile, but not wait for all of it. Raises whatever ``run`` raises, and
     RuntimeError for what no graph can hold.
     """
-    # its own stream for both: what cuBLAS works in belongs to a stream, and graphs run side by side
-    aside = torch.cuda.Stream(device)
+    # a stream of its own: what cuBLAS works in belongs to a stream, and graphs run side by side
+    aside = stream or torch.cuda.Stream(device)
     aside.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.device(device), fastest():
         with torch.cuda.stream(aside):

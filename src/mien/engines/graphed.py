@@ -65,14 +65,20 @@ class CudaGraph:
         """Capture ``network`` for inputs like these, on the device; they are not kept."""
         other = sibling if isinstance(sibling, CudaGraph) else None
         self._device = device = inputs[0].device
-        self._done: torch.cuda.Event = torch.cuda.Event() if other is None else other._done
+        self._done: torch.cuda.Event
+        self._stream: torch.cuda.Stream
         self._graph: torch.cuda.CUDAGraph
+        if other is None:
+            self._done, self._stream = torch.cuda.Event(), torch.cuda.Stream(device)
+        else:
+            self._done, self._stream = other._done, other._stream
         # whoever works in inference mode could make tensors that nobody else may write into
         with torch.inference_mode(False), torch.no_grad():
             self._inputs = tuple(value.clone() for value in inputs)
             self._graph, self._outputs = captured(
                 lambda: network(*self._inputs),
                 device,
+                stream=self._stream,
                 pool=None if other is None else other._graph.pool(),
             )
 
