@@ -14,6 +14,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from threading import Barrier, Thread
 from time import perf_counter
@@ -28,6 +29,7 @@ from torch import Tensor
 import mien
 from mien import kernels
 from mien.engines import TorchEngine, open_engine
+from mien.engines.capturing import captured
 from mien.geometry import apply, fit_similarity, template
 from mien.models import Catalogue
 from mien.pipeline.finder import COARSE
@@ -37,6 +39,7 @@ from mien.replay.graph import Replay
 from mien.stages.mask import face_mask
 from mien.stages.poisson import poisson_blend
 from mien.stages.trial import RoleTrial
+from mien.types import Frame
 
 PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
 NAMES = ("ben", "mei", "ada", "femi", "eva", "dev")
@@ -109,11 +112,11 @@ def measured(
         check_nothing_waits(whole, first, people)
     began = perf_counter()
     replay = Replay(whole, people, None, frame=first)
-    captured = perf_counter() - began
+    took = perf_counter() - began
     outcome = replay(first)
     found = int((outcome.roles >= 0).sum())
     say("faces swapped", found, "")
-    say("capturing", captured, "s")
+    say("capturing", took, "s")
     # faces are looked for where the CPU looks first: what is compared is the arithmetic
     alike = WholeFrame(parts, height=height, width=width, slots=faces, who=who, side=COARSE).to(
         device
@@ -149,6 +152,8 @@ def measured(
             torch.cuda.empty_cache()
     for name, action in pieces(whole, parts, first, outcome, people).items():
         say(name, timed(action, device, min(options.frames, 200)))
+    steady = WholeFrame(parts, height=height, width=width, slots=faces, who=who, steady=True)
+    steadied(steady.to(device), options, people, frames, say)
     return rows
 
 
@@ -193,6 +198,19 @@ def in_batches(
         say(f"4 clips that share the GPU, batch {batch}", speed, "frames a second")
         peak = torch.cuda.max_memory_allocated(device) / 1e6
         say(f"peak of memory, batch {batch}", peak, "MB")
+
+
+def steadied(
+    whole: WholeFrame, options: argparse.Namespace, people: Tensor, frames: list[Tensor], say: Say
+) -> None:
+    """Say how long a frame takes whose faces are steadied, and how long that alone."""
+    device = people.device
+    first = frames[0].to(device)
+    times = latencies(Replay(whole, people, None, frame=first), frames, options.frames)
+    say("upload to download, faces steadied, p50", statistics.median(times), "ms")
+    say("upload to download, faces steadied, p99", float(np.percentile(times, 99)), "ms")
+    alone = timed(steadying(whole, first), device, min(options.frames, 200))
+    say("steadying", alone, "ms")
 
 
 def streamed(replay: Replay, held: list[Tensor], count: int, lanes: int) -> float:
@@ -244,14 +262,18 @@ def around(frames: list[Tensor], count: int) -> Iterator[Tensor]:
 
 
 def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
-    """Return milliseconds from upload to download, of ``count`` frames one after another."""
+    """Return milliseconds from upload to download, of ``count`` frames one after another.
+
+    For those that steady faces they are 1/25 second apart.
+    """
     on_gpu = replay.device.type == "cuda"
     held = [frame.pin_memory() if on_gpu else frame for frame in frames]
     back = torch.empty(frames[0].shape, dtype=torch.uint8, pin_memory=on_gpu)
     times = []
     for number, frame in enumerate(around(held, count + 20)):
         began = perf_counter()
-        back.copy_(replay(frame).pixels, non_blocking=True)
+        shown = Frame(frame, time=Fraction(number, 25))
+        back.copy_(replay(shown).pixels, non_blocking=True)
         if on_gpu:
             torch.cuda.synchronize(replay.device)
         if number >= 20:
@@ -325,6 +347,17 @@ def pieces(
     return found
 
 
+@torch.inference_mode()
+def steadying(whole: WholeFrame, frame: Tensor) -> Callable[[], object]:
+    """Return what steadying does to a frame, without the networks."""
+    assert whole.steady is not None
+    steady, (small, peak) = whole.steady, whole.look.resized(frame[None])
+    (points,), (scores,) = whole.look.found(small, peak)
+    codes, placed = small[0] * (255 / peak), whole.place(frame, points)
+    elapsed = frame.new_full((), 0.04, dtype=torch.float64)
+    return lambda: steady(codes, points, scores, lambda _: placed, elapsed)
+
+
 def twin(action: Callable[[], object]) -> Callable[[], object]:
     """Return the action as it is without kernels."""
 
@@ -345,15 +378,12 @@ def timed(action: Callable[[], object], device: torch.device, count: int) -> flo
             action()
             times.append((perf_counter() - began) * 1e3)
         return statistics.median(times)
-    aside = torch.cuda.Stream()
-    with torch.cuda.stream(aside):
-        for _ in range(3):
-            action()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+
+    def ten() -> None:
         for _ in range(10):
             action()
+
+    graph, _ = captured(ten, device)
     times = []
     for _ in range(max(10, count // 10)):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -20,7 +20,9 @@ pytestmark = [
 class Inverted(nn.Module):
     """Makes a negative, and says that one of two slots was swapped."""
 
-    def forward(self, pixels, people, replaced=None):
+    steady = None
+
+    def forward(self, pixels, people, replaced=None, elapsed=None):
         def slots(*shape):
             return torch.zeros(len(pixels), 2, *shape, device=pixels.device)
 
@@ -29,6 +31,7 @@ class Inverted(nn.Module):
             boxes=slots(4),
             points=slots(5, 2),
             scores=slots(),
+            ids=slots().long() - 1,
             roles=torch.arange(2, device=pixels.device).expand(len(pixels), 2) - 1,
             faulty=slots() > 0,
             guesses=torch.ones(len(pixels), dtype=torch.int64, device=pixels.device),

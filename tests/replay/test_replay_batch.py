@@ -66,7 +66,7 @@ def whole(parts, **options):
 
 def same(made: Outcome, wanted: Outcome) -> None:
     """Check that outcomes agree, but for what networks round otherwise in larger batches."""
-    for name in ("roles", "faulty", "guesses"):
+    for name in ("ids", "roles", "faulty", "guesses"):
         assert torch.equal(getattr(made, name), getattr(wanted, name)), name
     for name in ("scores", "boxes", "points"):
         given = getattr(made, name), getattr(wanted, name)
@@ -166,18 +166,18 @@ def test_what_is_compiled_has_no_breaks(parts, monkeypatch):
     small = torch.zeros(2, 64, 64, 3, dtype=torch.uint8)
     swap = WholeFrame(parts, height=64, width=64, slots=2, side=64, who="person")
     swap(small, people(), people())
-    frame_module._received(torch.ones(4, dtype=torch.bool), swap.sought, people())
+    frame_module._received(torch.ones(4, dtype=torch.bool), people())
     warp._table(over_the_edges(), 32, 64, 64)
     assert {"_begun", "_enlarged", "_patches", "_received", "_resembling", "_settled"} <= compiled
     assert {"_sorted", "_table", "_told"} <= compiled
 
 
 def test_streams_of_batches_keep_the_order():
-    def negative(pixels, people, replaced):
+    def negative(pixels, people, replaced, elapsed):
         return replace(found(len(pixels)), pixels=255 - pixels, guesses=pixels[:, 0, 0, 0].long())
 
     swap = torch.nn.Module()
-    swap.forward = negative
+    swap.forward, swap.steady = negative, None
     replay = Replay(swap, people(), None, frame=torch.zeros(4, 6, 3, dtype=torch.uint8), batch=3)
     given = [torch.full((4, 6, 3), i, dtype=torch.uint8) for i in range(7)]
     outcomes = list(replay.stream(iter(given)))
@@ -205,6 +205,7 @@ def found(batch, slots=2):
         boxes=torch.rand(batch, slots, 4),
         points=torch.rand(batch, slots, 5, 2),
         scores=torch.rand(batch, slots),
+        ids=torch.arange(count).view(batch, slots) + 90,
         roles=torch.arange(count).view(batch, slots) - 1,
         faulty=torch.arange(count).view(batch, slots) % 2 == 0,
         guesses=torch.arange(batch) - 7,
@@ -233,14 +234,15 @@ class Lane:
         for stream in (self.up, self.down):
             for name in ("wait_stream", "wait_event", "synchronize"):
                 setattr(stream, name, lambda *args: None)
-        self.seen = []
+        self.seen, self.elapsed = [], []
 
     @contextmanager
     def used_on(self, stream):
         yield
 
-    def __call__(self, frames):
+    def __call__(self, frames, elapsed):
         self.frames.copy_(frames)
+        self.elapsed.append(elapsed)
         self.seen.append(self.frames[:, 0, 0, 0].tolist())
         self.outcome.pixels.copy_(255 - self.frames)
         self.outcome.guesses.copy_(self.frames[:, 0, 0, 0])
@@ -266,7 +268,9 @@ def test_a_call_takes_its_turn_on_a_work_stream(at_once, monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: current)
     monkeypatch.setattr(graph, "streams_of", lambda device: SimpleNamespace(next_work=lambda: work))
     frame = torch.full((4, 6, 3), 7, dtype=torch.uint8)
-    replay = Replay(torch.nn.Module(), people(), None, frame=frame)
+    swap = torch.nn.Module()
+    swap.steady = None
+    replay = Replay(swap, people(), None, frame=frame)
     lane = Lane(1)
     lane.alone = lane.outcome.frame(0)
     replay._lanes = [lane]
@@ -280,7 +284,7 @@ def test_a_call_takes_its_turn_on_a_work_stream(at_once, monkeypatch):
 @pytest.mark.parametrize("count", [0, 1, 5, 24])
 def test_frames_go_through_lanes_in_batches(at_once, batch, lanes, count):
     made = [Lane(batch) for _ in range(lanes)]
-    frames = (torch.full((4, 6, 3), i, dtype=torch.uint8) for i in range(count))
+    frames = ((torch.full((4, 6, 3), i, dtype=torch.uint8), i / 8) for i in range(count))
     through = graph._through([graph._Stream(lane) for lane in made], frames)
     for number, outcome in zip(range(count), through, strict=True):
         assert outcome.pixels.unique().tolist() == [255 - number]
@@ -293,3 +297,4 @@ def test_frames_go_through_lanes_in_batches(at_once, batch, lanes, count):
     for lane, one in zip(cycle(seen), batches, strict=False):
         lane.append(one)
     assert [lane.seen for lane in made] == seen
+    assert [lane.elapsed for lane in made] == [[one[-1] / 8 for one in each] for each in seen]

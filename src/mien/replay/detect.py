@@ -72,7 +72,15 @@ class Look(nn.Module):
 
         ``frames`` is uint8 (B, H, W, 3). Slots without a face have a score of 0.
         """
-        small, peak = self._resized(frames)
+        return self.found(*self.resized(frames))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of a frame as it is looked at."""
+        return self._rows, self._columns
+
+    def found(self, small: Tensor, peak: int) -> tuple[Tensor, Tensor]:
+        """Return what is found in frames that are ``resized`` already."""
         seen = _seen(small, self._codec, peak, self._right, self._below)
         outputs = self._network({self._contract.input: seen})
         sure, there, box, five = (
@@ -81,7 +89,7 @@ class Look(nn.Module):
         )
         return _told(sure, there, box, five, self.cells, self.strides, self._ratio, self._slots)
 
-    def _resized(self, frames: Tensor) -> tuple[Tensor, int]:
+    def resized(self, frames: Tensor) -> tuple[Tensor, int]:
         """Return frames as they are looked at, float32 (B, 3, rows, columns), and what white is."""
         if usable(frames):
             from mien.kernels.cut import cut

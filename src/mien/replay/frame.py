@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -19,6 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mien.engines import Engine, TorchEngine
+from mien.engines.streams import streams_of
+from mien.errors import InvalidOption
 from mien.geometry import apply, fit_similarity, template
 from mien.kernels import fused
 from mien.models import (
@@ -34,7 +37,7 @@ from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
 from mien.replay.detect import Look, Network
 from mien.replay.landmark import Landmarks
-from mien.replay.streams import streams_of
+from mien.replay.steady import Followed, SteadySlots
 from mien.replay.warp import cut, lay
 from mien.stages.mask import face_mask
 from mien.stages.occlude import resized, shares
@@ -45,6 +48,9 @@ Who = Literal["largest", "all", "person"]
 
 SIDE = 640
 """What a frame's longer side is looked at as: faces from a thirtieth of it up are found."""
+
+IN_ORDER = "1 where faces are steadied: each frame needs to know the one before"
+"""How many frames, or lanes, at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,12 @@ class Outcome:
     """float32 (K, 5, 2)."""
 
     scores: Tensor
-    """float32 (K,): the detector's; 0 in a slot without a face."""
+    """float32 (K,): the detector's; 0 in a slot without a face. A face that it missed, and that was
+    found where it was expected, has what it had before."""
+
+    ids: Tensor
+    """int64 (K,): the same for the same face from frame to frame where faces are steadied; -1 in a
+    slot without a face, and for all where they are not."""
 
     roles: Tensor
     """int64 (K,): number of the person that a face received, -1 for none."""
@@ -105,10 +116,13 @@ class Outcome:
 
 
 class WholeFrame(nn.Module):
-    """Swaps the faces of frames, uint8 ([B,] height, width, 3), all on one device."""
+    """Swaps the faces of frames, uint8 ([B,] height, width, 3), all on one device.
+
+    With ``steady`` it remembers the faces of the frame before: frames must come in order, one by
+    one, and those of each clip need a WholeFrame of their own.
+    """
 
     largest_last: Tensor
-    sought: Tensor
     template_points: Tensor
     embedding_points: Tensor
     straight: Tensor
@@ -124,11 +138,13 @@ class WholeFrame(nn.Module):
         side: int = SIDE,
         color_match: bool = True,
         blend: Blend = "alpha",
+        steady: bool = False,
     ) -> None:
         """``parts`` are networks by role; without an ``occlusion`` nothing stays before a face.
 
         ``who`` is swapped: the largest face, all faces (both by the first person), or those that
-        resemble the people who are replaced.
+        resemble the people who are replaced. With ``steady`` faces are smoothed over time, and
+        looked for where they are expected if the detector misses them; see SteadySlots.
         """
         super().__init__()
         detector, mesh = parts["detector"], parts["mesh"]
@@ -150,9 +166,6 @@ class WholeFrame(nn.Module):
         self.register_buffer("template_points", template(contract.template).at(contract.size))
         self.register_buffer("straight", torch.eye(3)[:2])
         self.register_buffer("largest_last", torch.arange(slots - 1, -1, -1))
-        self.register_buffer(
-            "sought", torch.tensor([who != "largest" or i == 0 for i in range(slots)])
-        )
         if self._occlusion is not None:
             seen = self._occlusion.contract
             assert isinstance(seen, OcclusionContract)
@@ -166,21 +179,38 @@ class WholeFrame(nn.Module):
             self.embedder_codec = Codec(known.pixels)
             self.register_buffer("embedding_points", template(known.template).at(known.size))
         self.color = ColorMatch() if color_match else None
+        self.steady = SteadySlots(self.look.size, slots=slots) if steady else None
 
-    def forward(self, pixels: Tensor, people: Tensor, replaced: Tensor | None = None) -> Outcome:
+    def forward(
+        self,
+        pixels: Tensor,
+        people: Tensor,
+        replaced: Tensor | None = None,
+        elapsed: Tensor | None = None,
+    ) -> Outcome:
         """Return frames with their faces swapped; ``pixels``, uint8 ([B,] H, W, 3), stays as it is.
 
         ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
-        faces receive them, for "person". One frame's outcome has no leading dimension.
+        faces receive them, for "person". ``elapsed`` is for ``steady``: seconds since the frame
+        before, float64 (); None begins a new clip. One frame's outcome has no leading dimension.
+        Raises InvalidOption for several frames at once with ``steady``.
         """
         if pixels.dim() == 3:
-            outcome: Outcome = self(pixels[None], people, replaced)
+            outcome: Outcome = self(pixels[None], people, replaced, elapsed)
             return outcome.frame(0)
+        if self.steady is not None and len(pixels) > 1:
+            raise InvalidOption("frames", len(pixels), IN_ORDER)
         # from here on all faces of all frames are one batch, (B K, ...), frame after frame
-        places, guessed = self.look(pixels)
-        mesh, points, presence = self.place(pixels, places.flatten(0, 1))
-        mesh, points, boxes, scores, there = _sorted(mesh, points, presence, guessed)
-        roles, wanted = self._cast(pixels, points, there, people, replaced)
+        small, peak = self.look.resized(pixels)
+        places, guessed = self.look.found(small, peak)
+        if self.steady is None:
+            mesh, points, presence = self.place(pixels, places.flatten(0, 1))
+            faces = _sorted(mesh, points, presence, guessed)
+        else:
+            codes, place = small[0] * (255 / peak), partial(self.place, pixels)
+            faces = self.steady(codes, places[0], guessed[0], place, elapsed)
+        mesh, points = faces.mesh, faces.points
+        roles, wanted = self._cast(pixels, faces, people, replaced)
         matrices = _fitted(points, self.template_points)
         crops = cut(pixels, matrices, self._size)
         with self._aside(crops) as join:  # the swap network leaves most of a GPU idle
@@ -193,12 +223,13 @@ class WholeFrame(nn.Module):
             made = poisson_blend(made, crops, mask).clamp(0, 1)
         patches, matrices = _patches(made, mask, roles, faulty, matrices, self.straight)
         slots = guessed.shape
-        scores, roles, faulty, guesses = _told(scores, there, roles, faulty, guessed)
+        roles, faulty, guesses = _told(roles, faulty, guessed)
         return Outcome(
             pixels=lay(pixels, patches, matrices, self.largest_last),
-            boxes=boxes.unflatten(0, slots),
+            boxes=faces.boxes.unflatten(0, slots),
             points=points.unflatten(0, slots),
-            scores=scores,
+            scores=faces.scores.unflatten(0, slots),
+            ids=faces.ids.unflatten(0, slots),
             roles=roles,
             faulty=faulty,
             guesses=guesses,
@@ -221,22 +252,17 @@ class WholeFrame(nn.Module):
             yield lambda: main.wait_stream(side)
 
     def _cast(
-        self,
-        pixels: Tensor,
-        points: Tensor,
-        there: Tensor,
-        people: Tensor,
-        replaced: Tensor | None,
+        self, pixels: Tensor, faces: Followed, people: Tensor, replaced: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return which person each face receives (K,), -1 for none, and their embeddings (K, D)."""
         if self._who != "person":
-            return _received(there, self.sought, people)
+            return _received(faces.leads if self._who == "largest" else faces.there, people)
         assert self._embedder is not None
         assert replaced is not None
         contract = self._embedder.contract
-        crops = cut(pixels, _fitted(points, self.embedding_points), contract.size)
+        crops = cut(pixels, _fitted(faces.points, self.embedding_points), contract.size)
         outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
-        return _resembling(outputs[contract.output], there, people, replaced, self._limit)
+        return _resembling(outputs[contract.output], faces.there, people, replaced, self._limit)
 
     def _made(self, crops: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
         """Return swapped crops (K, 3, S, S) in [0, 1], and which are not usable, bool (K,)."""
@@ -256,12 +282,10 @@ class WholeFrame(nn.Module):
 
 
 @fused
-def _sorted(
-    mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return meshes, points, boxes, scores and which slots hold a face, a frame's largest first.
+def _sorted(mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor) -> Followed:
+    """Return the (B K) faces of frames by themselves, a frame's largest first.
 
-    All are of (B K) faces, but the ``scores`` given, (B, K).
+    ``scores`` are (B, K).
     """
     batch, slots = scores.shape
     scores = scores.flatten()
@@ -270,16 +294,24 @@ def _sorted(
     areas = torch.where(there, (high - low).prod(dim=1), 0).view(batch, slots)
     order = areas.sort(dim=1, descending=True, stable=True).indices
     order = (order + torch.arange(batch, device=order.device)[:, None] * slots).flatten()
-    boxes = torch.cat([low, high], dim=1)
-    return mesh[order], points[order], boxes[order], scores[order], there[order]
+    first = torch.arange(batch * slots, device=order.device) % slots == 0
+    there = there[order]
+    return Followed(
+        mesh=mesh[order],
+        points=points[order],
+        boxes=torch.cat([low, high], dim=1)[order],
+        scores=torch.where(there, scores[order], 0),
+        there=there,
+        ids=torch.full_like(order, -1),
+        leads=there & first,
+    )
 
 
 @fused
-def _received(there: Tensor, sought: Tensor, people: Tensor) -> tuple[Tensor, Tensor]:
-    """Return who faces receive, (N,), the first person where ``sought`` (K,), and what, (N, D)."""
-    chosen = there.view(-1, len(sought)) & sought
-    wanted = people[:1].expand(len(there), -1).contiguous()
-    return chosen.flatten().to(torch.int64) - 1, wanted
+def _received(chosen: Tensor, people: Tensor) -> tuple[Tensor, Tensor]:
+    """Return who faces receive, (N,), the first person where ``chosen``, and what, (N, D)."""
+    wanted = people[:1].expand(len(chosen), -1).contiguous()
+    return chosen.to(torch.int64) - 1, wanted
 
 
 @fused
@@ -330,13 +362,10 @@ def _patches(
 
 
 @fused
-def _told(
-    scores: Tensor, there: Tensor, roles: Tensor, faulty: Tensor, guessed: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return scores, roles and which are faulty, (B, K), and numbers of guesses (B,)."""
+def _told(roles: Tensor, faulty: Tensor, guessed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return roles and which are faulty, (B, K), and numbers of guesses (B,)."""
     swapped = roles >= 0
     return (
-        torch.where(there, scores, 0).view(guessed.shape),
         torch.where(swapped & ~faulty, roles, -1).view(guessed.shape),
         (faulty & swapped).view(guessed.shape),
         (guessed >= GUESS).sum(dim=1),

@@ -13,30 +13,56 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from itertools import cycle, islice
-from threading import Lock
 
 import torch
 from torch import Tensor
 
+from mien.engines.capturing import captured
+from mien.engines.streams import streams_of
 from mien.errors import InvalidOption
-from mien.replay.frame import Outcome, WholeFrame
+from mien.replay.frame import IN_ORDER, Outcome, WholeFrame
 from mien.replay.packing import Packing
-from mien.replay.streams import streams_of
-
-WARM = 3
-"""Runs before a graph is captured: libraries choose their kernels and set up their memory."""
-
-CAPTURING = Lock()
-"""One lane at a time is made: to begin a capture, PyTorch waits for the whole device, which ends
-other captures; they share a stream; and the choice of convolutions is one for all threads."""
+from mien.types import Frame
 
 RING = 3
 """Batches on their way in a lane: one uploaded, one worked on, one downloaded."""
 
+Timed = tuple[Tensor, float]
+"""Pixels, and how many seconds came before them, where that matters."""
+
+
+class Clock:
+    """Tells how much time lies between frames."""
+
+    def __init__(self) -> None:
+        self._last: Fraction | None = None
+
+    def restart(self) -> None:
+        """Begin another clip."""
+        self._last = None
+
+    def __call__(self, frame: Tensor | Frame) -> float:
+        """Return the seconds since the frame before, 0 for the first.
+
+        Raises InvalidOption for a frame without a time.
+        """
+        time = frame.time if isinstance(frame, Frame) else None
+        if time is None:
+            raise InvalidOption(
+                "time", None, "the time of each frame, in a mien.types.Frame, to steady faces"
+            )
+        last, self._last = self._last, time
+        return 0.0 if last is None else float(time - last)
+
 
 class Replay:
-    """Swaps frames of one size, uint8 (H, W, 3), for one cast."""
+    """Swaps frames of one size, uint8 (H, W, 3), for one cast.
+
+    Where ``whole`` steadies faces, frames are ``mien.types.Frame``, one by one in order, with their
+    time: the WholeFrame is then this replay's alone. Raises InvalidOption where a time is missing.
+    """
 
     def __init__(
         self,
@@ -54,12 +80,22 @@ class Replay:
         """
         if batch < 1:
             raise InvalidOption("batch", batch, "1 or more")
+        self.steady, self._clock = whole.steady, Clock()
+        if batch > 1 and self.steady is not None:
+            raise InvalidOption("batch", batch, IN_ORDER)
         self.device, self.batch = frame.device, batch
         self._whole = whole.to(self.device).eval()
         self._frame = frame
         self._people = people.to(self.device)
         self._replaced = None if replaced is None else replaced.to(self.device)
         self._lanes = [_Lane(self)] if frame.is_cuda else []
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin another clip, of which no face is known."""
+        self._clock.restart()
+        if self.steady is not None:
+            self.steady.reset()
 
     def cast(self, people: Tensor, replaced: Tensor | None = None) -> None:
         """Let other people be received, of the same number, from the next frame on."""
@@ -67,29 +103,33 @@ class Replay:
         if replaced is not None and self._replaced is not None:
             self._replaced.copy_(replaced)
 
-    @torch.inference_mode()
-    def __call__(self, frames: Tensor) -> Outcome:
+    def __call__(self, frames: Tensor | Frame) -> Outcome:
         """Return what becomes of ``frames``, uint8 (``batch``, H, W, 3), which stay as they are.
 
         With a batch of 1 a frame may be (H, W, 3), and its outcome has no leading dimension either.
         On a GPU the outcome's tensors are the graph's own: the next call writes into them. Raises
         InvalidOption for another number of frames.
         """
+        return self.work(*self._read(frames))
+
+    @torch.inference_mode()
+    def work(self, frames: Tensor, elapsed: float = 0.0) -> Outcome:
+        """Do as a call does, with ``elapsed`` seconds since the frame before; 0 begins a clip."""
         alone = frames.dim() == 3
         count = 1 if alone else len(frames)
         if count != self.batch:
             raise InvalidOption("frames", count, [self.batch])
         if not self._lanes:
-            return self.run(frames)
+            return self._step(frames, elapsed)
         lane, current = self._lanes[0], torch.cuda.current_stream(self.device)
         work = streams_of(self.device).next_work()
         work.wait_stream(current)
         with torch.cuda.stream(work), lane.used_on(work):
-            made: Outcome = lane(frames)
+            made: Outcome = lane(frames, elapsed)
         current.wait_stream(work)
         return lane.alone if alone else made
 
-    def stream(self, frames: Iterable[Tensor], *, lanes: int = 1) -> Iterator[Outcome]:
+    def stream(self, frames: Iterable[Tensor | Frame], *, lanes: int = 1) -> Iterator[Outcome]:
         """Yield what becomes of each frame, uint8 (H, W, 3), in order; outcomes are on the CPU.
 
         An outcome holds until the next one is taken. Frames may lie anywhere; pinned ones, which
@@ -97,28 +137,39 @@ class Replay:
         the way. ``batch`` frames that follow each other are worked on as one, and uploaded as they
         come; where the last are fewer, the last one fills their batch up. With 1 of ``lanes`` the
         delay is least; 2 give more frames a second for the memory of one more graph. No more than
-        2 graphs run at once, so more lanes, and clips in other threads, take turns. Raises
-        InvalidOption.
+        2 graphs run at once, so more lanes, and clips in other threads, take turns. Where faces are
+        steadied, ``lanes`` must be 1. Raises InvalidOption.
         """
         if lanes < 1:
             raise InvalidOption("lanes", lanes, "1 or more")
+        if lanes > 1 and self.steady is not None:
+            raise InvalidOption("lanes", lanes, IN_ORDER)
+        timed = map(self._read, frames)
         if not self._lanes:
-            yield from self._by_steps(iter(frames))
+            yield from self._by_steps(timed)
             return
         while len(self._lanes) < lanes:
             self._lanes.append(_Lane(self))
-        yield from _through([_Stream(lane) for lane in self._lanes[:lanes]], frames)
+        yield from _through([_Stream(lane) for lane in self._lanes[:lanes]], timed)
 
-    def run(self, frames: Tensor) -> Outcome:
-        """Return what becomes of ``frames``, uint8 ([B,] H, W, 3), step by step, with no graph."""
-        outcome: Outcome = self._whole(frames, self._people, self._replaced)
+    def run(self, frames: Tensor, elapsed: Tensor | None = None) -> Outcome:
+        """Return what becomes of ``frames`` step by step, with no graph; see WholeFrame."""
+        outcome: Outcome = self._whole(frames, self._people, self._replaced, elapsed)
         return outcome
 
+    def _step(self, frames: Tensor, elapsed: float) -> Outcome:
+        return self.run(frames, torch.tensor(elapsed, dtype=torch.float64))
+
     @torch.inference_mode()
-    def _by_steps(self, frames: Iterator[Tensor]) -> Iterator[Outcome]:
+    def _by_steps(self, frames: Iterator[Timed]) -> Iterator[Outcome]:
         while batch := list(islice(frames, self.batch)):
-            outcome = self.run(torch.stack(batch))
+            _, elapsed = batch[-1]
+            outcome = self._step(torch.stack([pixels for pixels, _ in batch]), elapsed)
             yield from map(outcome.frame, range(len(batch)))
+
+    def _read(self, frame: Tensor | Frame) -> Timed:
+        elapsed = 0.0 if self.steady is None else self._clock(frame)
+        return shown(frame), elapsed
 
     def blank(self) -> Tensor:
         """Return memory for a batch of frames, uint8 (B, H, W, 3), with any frame in it."""
@@ -132,24 +183,15 @@ class _Lane:
     @torch.inference_mode()
     def __init__(self, replay: Replay) -> None:
         self.device, self.frames = replay.device, replay.blank()
+        self._elapsed: Tensor | None = None
+        if replay.steady is not None:
+            self._elapsed = torch.zeros((), dtype=torch.float64, device=self.device)
         streams = streams_of(self.device)
         self.up, self.down = streams.fresh(), streams.fresh()
         self._read = torch.cuda.Event()
-        current, capture = torch.cuda.current_stream(self.device), streams.capture
-        # convolutions of these shapes are tried out once, and the fastest are captured
-        with CAPTURING, torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            capture.wait_stream(current)
-            with torch.cuda.stream(capture):
-                for _ in range(WARM):
-                    replay.run(self.frames)
-            # products keep their memory for the next on a stream: this graph needs its own
-            torch._C._cuda_clearCublasWorkspaces()
-            self.graph = torch.cuda.CUDAGraph()
-            # other threads may use the GPU meanwhile, but not wait for all of it, as this does
-            with torch.cuda.graph(self.graph, stream=capture, capture_error_mode="thread_local"):
-                self.outcome = _each(Tensor.contiguous, replay.run(self.frames))
-            torch._C._cuda_clearCublasWorkspaces()  # and nobody else may go on with it
-            current.wait_stream(capture)
+        self.graph, self.outcome = captured(
+            lambda: _each(Tensor.contiguous, replay.run(self.frames, self._elapsed)), self.device
+        )
         self.alone, self.packing = self.outcome.frame(0), Packing(self.outcome)
 
     @contextmanager
@@ -159,8 +201,10 @@ class _Lane:
         yield
         self._read.record(stream)
 
-    def __call__(self, frames: Tensor) -> Outcome:
+    def __call__(self, frames: Tensor, elapsed: float) -> Outcome:
         self.frames.copy_(frames, non_blocking=True)
+        if self._elapsed is not None:
+            self._elapsed.fill_(elapsed)
         self.graph.replay()
         return self.outcome
 
@@ -205,16 +249,20 @@ class _Stream:
         lane.up.wait_stream(torch.cuda.current_stream(lane.device))
         self._turns = cycle(self._places)
         self._place = next(self._turns)
-        self.added = 0
+        self.added, self._elapsed = 0, 0.0
 
     @property
     def full(self) -> bool:
         """Whether a whole batch waits to be started."""
         return self.added == len(self._place.on_device)
 
-    def add(self, frame: Tensor) -> None:
-        """Send a frame on its way, into a batch that is not full."""
+    def add(self, frame: Tensor, elapsed: float) -> None:
+        """Send a frame on its way, into a batch that is not full.
+
+        ``elapsed`` is the time since the one before; it is heeded where a batch is one frame.
+        """
         lane, place = self._lane, self._place
+        self._elapsed = elapsed
         if not frame.is_cuda and not frame.is_pinned():
             if place.given is None:
                 place.given = _pinned(place.on_device)
@@ -241,7 +289,7 @@ class _Stream:
         with torch.cuda.stream(work), lane.used_on(work):
             work.wait_event(place.uploaded)
             work.wait_event(place.downloaded)
-            place.made.copy_(lane(place.on_device).pixels)
+            place.made.copy_(lane(place.on_device, self._elapsed).pixels)
             lane.packing.pack(place.found)
             place.worked.record(work)
         with torch.cuda.stream(lane.down):
@@ -276,16 +324,16 @@ def _place(lane: _Lane) -> _Place:
 
 
 @torch.inference_mode()
-def _through(streams: list[_Stream], frames: Iterable[Tensor]) -> Iterator[Outcome]:
+def _through(streams: list[_Stream], frames: Iterable[Timed]) -> Iterator[Outcome]:
     """Yield outcomes in the order of ``frames``, batches of which go to the streams in turn."""
     waiting: deque[_Place] = deque()
     turns = cycle(streams)
     stream = next(turns)
     try:
-        for frame in frames:
+        for frame, elapsed in frames:
             if not stream.added and len(waiting) == RING * len(streams):
                 yield from _finished(waiting)
-            stream.add(frame)
+            stream.add(frame, elapsed)
             if stream.full:
                 waiting.append(stream.start())
                 stream = next(turns)
@@ -303,6 +351,11 @@ def _finished(waiting: deque[_Place]) -> Iterator[Outcome]:
     place = waiting.popleft()
     place.downloaded.synchronize()
     yield from place.outcomes[: place.count]
+
+
+def shown(frame: Tensor | Frame) -> Tensor:
+    """Return a frame's pixels, uint8 (H, W, 3)."""
+    return frame.view if isinstance(frame, Frame) else frame
 
 
 _NAMES = tuple(field.name for field in fields(Outcome))

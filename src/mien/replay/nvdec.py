@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
+from mien.engines.streams import streams_of
 from mien.errors import ClipUnreadable, DecoderUnavailable, InvalidOption
 from mien.media.clip import Clip, ClipInfo, ahead
 from mien.media.clip.opening import explained, open_clip, pictures_of
 from mien.replay.nv12 import Nv12
-from mien.replay.streams import streams_of
 
 BATCH = 16
 """Frames that are decoded at once: more take memory, fewer keep the decoder waiting."""

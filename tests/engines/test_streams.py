@@ -9,8 +9,8 @@ from threading import Thread
 import pytest
 import torch
 
-from mien.replay import streams
-from mien.replay.streams import WORKERS, streams_of
+from mien.engines import streams
+from mien.engines.streams import WORKERS, streams_of
 
 POOL = 32
 
