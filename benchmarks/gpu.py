@@ -1,6 +1,6 @@
 """Measure the whole frame on a GPU: latency, throughput, its parts, and what it makes beside a CPU.
 
-    python benchmarks/gpu.py [--frames 1000] [--model mien-256] [--json out.json]
+    python benchmarks/gpu.py [--frames 1000] [--model mien-256] [--batches 4 16] [--json out.json]
     python benchmarks/gpu.py --device cpu --frames 2 --size 640x360      # a trial without a GPU
 
 Frames are real pixels (the bundled portraits in a scene that moves), come from pinned memory and go
@@ -14,6 +14,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from threading import Barrier, Thread
 from time import perf_counter
@@ -28,6 +29,7 @@ from torch import Tensor
 import mien
 from mien import kernels
 from mien.engines import TorchEngine, open_engine
+from mien.engines.capturing import captured
 from mien.geometry import apply, fit_similarity, template
 from mien.models import Catalogue
 from mien.pipeline.finder import COARSE
@@ -37,6 +39,7 @@ from mien.replay.graph import Replay
 from mien.stages.mask import face_mask
 from mien.stages.poisson import poisson_blend
 from mien.stages.trial import RoleTrial
+from mien.types import Frame
 
 PORTRAITS = Path(__file__).parent.parent / "examples" / "portraits"
 NAMES = ("ben", "mei", "ada", "femi", "eva", "dev")
@@ -52,7 +55,8 @@ def main() -> None:
     parser.add_argument("--size", default="1920x1080")
     parser.add_argument("--model", default="mien-256")
     parser.add_argument("--faces", type=int, nargs="*", default=[1, 8])
-    parser.add_argument("--lanes", type=int, nargs="*", default=[1, 2, 4, 8])
+    parser.add_argument("--lanes", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--batches", type=int, nargs="*", default=[2, 4, 8, 16])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
@@ -108,11 +112,11 @@ def measured(
         check_nothing_waits(whole, first, people)
     began = perf_counter()
     replay = Replay(whole, people, None, frame=first)
-    captured = perf_counter() - began
+    took = perf_counter() - began
     outcome = replay(first)
     found = int((outcome.roles >= 0).sum())
     say("faces swapped", found, "")
-    say("capturing", captured, "s")
+    say("capturing", took, "s")
     # faces are looked for where the CPU looks first: what is compared is the arithmetic
     alike = WholeFrame(parts, height=height, width=width, slots=faces, who=who, side=COARSE).to(
         device
@@ -132,21 +136,91 @@ def measured(
     say("p99 / p50", rows["upload to download, p99"] / rows["upload to download, p50"], "")
     held = [frame.pin_memory() for frame in frames] if device.type == "cuda" else frames
     for lanes in options.lanes:
-        for _ in replay.stream(around(held, 3 * lanes), lanes=lanes):
-            pass  # graphs are captured
-        began = perf_counter()
-        for _ in replay.stream(around(held, options.frames), lanes=lanes):
-            pass
-        speed = options.frames / (perf_counter() - began)
+        speed = streamed(replay, held, options.frames, lanes)
         say(f"streamed, {lanes} lane(s)", speed, "frames a second")
     if device.type == "cuda":
         for count, speed in enumerate(shared(whole, people, held, options.frames), start=1):
             say(f"clip {count} of 4 that share the GPU", speed, "frames a second")
+        say("peak of memory, frame by frame", torch.cuda.max_memory_allocated(device) / 1e6, "MB")
+    for batch in options.batches:
+        try:
+            in_batches(batch, options, whole, people, held, replay, say)
+        except torch.OutOfMemoryError:
+            rows[f"batch {batch}"] = "does not fit"
+            print(f"  batch {batch}: does not fit into the GPU's memory", flush=True)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
     for name, action in pieces(whole, parts, first, outcome, people).items():
         say(name, timed(action, device, min(options.frames, 200)))
-    if device.type == "cuda":
-        say("peak of memory", torch.cuda.max_memory_allocated(device) / 1e6, "MB")
+    steady = WholeFrame(parts, height=height, width=width, slots=faces, who=who, steady=True)
+    steadied(steady.to(device), options, people, frames, say)
     return rows
+
+
+Say = Callable[[str, float, str], None]
+
+
+def in_batches(
+    batch: int,
+    options: argparse.Namespace,
+    whole: WholeFrame,
+    people: Tensor,
+    held: list[Tensor],
+    alone: Replay,
+    say: Say,
+) -> None:
+    """Say what ``batch`` frames at once give, beside ``alone``, which takes them one by one."""
+    device = people.device
+    on_gpu = device.type == "cuda"
+    given = torch.stack(list(around(held, batch))).to(device)
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+        check_nothing_waits(whole, given, people)
+    began = perf_counter()
+    replay = Replay(whole, people, None, frame=given[0], batch=batch)
+    say(f"batch {batch}, capturing", perf_counter() - began, "s")
+    made = replay(given).pixels
+    likeness = min(psnr(mine, alone(frame).pixels) for mine, frame in zip(made, given, strict=True))
+    say(f"batch {batch}, like single frames, at least", likeness, "dB")
+    times = []
+    for _ in range(20):
+        began = perf_counter()
+        replay(given)
+        if on_gpu:
+            torch.cuda.synchronize(device)
+        times.append((perf_counter() - began) * 1e3 / batch)
+    say(f"batch {batch}, work on a frame", statistics.median(times), "ms")
+    for lanes in options.lanes:
+        speed = streamed(replay, held, options.frames, lanes)
+        say(f"streamed, batch {batch}, {lanes} lane(s)", speed, "frames a second")
+    if on_gpu:
+        speed = sum(shared(whole, people, held, options.frames, batch=batch))
+        say(f"4 clips that share the GPU, batch {batch}", speed, "frames a second")
+        peak = torch.cuda.max_memory_allocated(device) / 1e6
+        say(f"peak of memory, batch {batch}", peak, "MB")
+
+
+def steadied(
+    whole: WholeFrame, options: argparse.Namespace, people: Tensor, frames: list[Tensor], say: Say
+) -> None:
+    """Say how long a frame takes whose faces are steadied, and how long that alone."""
+    device = people.device
+    first = frames[0].to(device)
+    times = latencies(Replay(whole, people, None, frame=first), frames, options.frames)
+    say("upload to download, faces steadied, p50", statistics.median(times), "ms")
+    say("upload to download, faces steadied, p99", float(np.percentile(times, 99)), "ms")
+    alone = timed(steadying(whole, first), device, min(options.frames, 200))
+    say("steadying", alone, "ms")
+
+
+def streamed(replay: Replay, held: list[Tensor], count: int, lanes: int) -> float:
+    """Return how many frames a second come out of a stream."""
+    for _ in replay.stream(around(held, 3 * lanes * replay.batch), lanes=lanes):
+        pass  # graphs are captured
+    began = perf_counter()
+    for _ in replay.stream(around(held, count), lanes=lanes):
+        pass
+    return count / (perf_counter() - began)
 
 
 def opened(model: str, device: torch.device) -> dict[str, Part]:
@@ -188,14 +262,18 @@ def around(frames: list[Tensor], count: int) -> Iterator[Tensor]:
 
 
 def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
-    """Return milliseconds from upload to download, of ``count`` frames one after another."""
+    """Return milliseconds from upload to download, of ``count`` frames one after another.
+
+    For those that steady faces they are 1/25 second apart.
+    """
     on_gpu = replay.device.type == "cuda"
     held = [frame.pin_memory() if on_gpu else frame for frame in frames]
     back = torch.empty(frames[0].shape, dtype=torch.uint8, pin_memory=on_gpu)
     times = []
     for number, frame in enumerate(around(held, count + 20)):
         began = perf_counter()
-        back.copy_(replay(frame).pixels, non_blocking=True)
+        shown = Frame(frame, time=Fraction(number, 25))
+        back.copy_(replay(shown).pixels, non_blocking=True)
         if on_gpu:
             torch.cuda.synchronize(replay.device)
         if number >= 20:
@@ -204,10 +282,17 @@ def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
 
 
 def shared(
-    whole: WholeFrame, people: Tensor, held: list[Tensor], count: int, clips: int = 4
+    whole: WholeFrame,
+    people: Tensor,
+    held: list[Tensor],
+    count: int,
+    *,
+    clips: int = 4,
+    batch: int = 1,
 ) -> list[float]:
     """Return the frames a second of clips that are worked on at once, each by a thread."""
-    replays = [Replay(whole, people, None, frame=held[0].to(people.device)) for _ in range(clips)]
+    frame = held[0].to(people.device)
+    replays = [Replay(whole, people, None, frame=frame, batch=batch) for _ in range(clips)]
     speeds = [0.0] * clips
     ready = Barrier(clips)
 
@@ -245,7 +330,7 @@ def pieces(
     assert whole.color is not None
     color = whole.color
     found: dict[str, Callable[[], object]] = {
-        "detect": lambda: whole.look(frame),
+        "detect": lambda: whole.look(frame[None]),
         "landmark": lambda: whole.place(frame, points),
         f"{count} crop(s) cut": lambda: warp.cut(frame, matrices, size),
         "swap network": lambda: swap.network(given),
@@ -260,6 +345,17 @@ def pieces(
             "paste, eager twin": twin(lambda: warp.lay(frame, patches, matrices, order)),
         }
     return found
+
+
+@torch.inference_mode()
+def steadying(whole: WholeFrame, frame: Tensor) -> Callable[[], object]:
+    """Return what steadying does to a frame, without the networks."""
+    assert whole.steady is not None
+    steady, (small, peak) = whole.steady, whole.look.resized(frame[None])
+    (points,), (scores,) = whole.look.found(small, peak)
+    codes, placed = small[0] * (255 / peak), whole.place(frame, points)
+    elapsed = frame.new_full((), 0.04, dtype=torch.float64)
+    return lambda: steady(codes, points, scores, lambda _: placed, elapsed)
 
 
 def twin(action: Callable[[], object]) -> Callable[[], object]:
@@ -282,15 +378,12 @@ def timed(action: Callable[[], object], device: torch.device, count: int) -> flo
             action()
             times.append((perf_counter() - began) * 1e3)
         return statistics.median(times)
-    aside = torch.cuda.Stream()
-    with torch.cuda.stream(aside):
-        for _ in range(3):
-            action()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+
+    def ten() -> None:
         for _ in range(10):
             action()
+
+    graph, _ = captured(ten, device)
     times = []
     for _ in range(max(10, count // 10)):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -20,18 +20,21 @@ pytestmark = [
 class Inverted(nn.Module):
     """Makes a negative, and says that one of two slots was swapped."""
 
-    def forward(self, pixels, people, replaced=None):
+    steady = None
+
+    def forward(self, pixels, people, replaced=None, elapsed=None):
         def slots(*shape):
-            return torch.zeros(2, *shape, device=pixels.device)
+            return torch.zeros(len(pixels), 2, *shape, device=pixels.device)
 
         return Outcome(
             pixels=255 - pixels,
             boxes=slots(4),
             points=slots(5, 2),
             scores=slots(),
-            roles=torch.arange(2, device=pixels.device) - 1,
+            ids=slots().long() - 1,
+            roles=torch.arange(2, device=pixels.device).expand(len(pixels), 2) - 1,
             faulty=slots() > 0,
-            guesses=torch.ones((), dtype=torch.int64, device=pixels.device),
+            guesses=torch.ones(len(pixels), dtype=torch.int64, device=pixels.device),
         )
 
 

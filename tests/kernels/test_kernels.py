@@ -31,6 +31,15 @@ def faces(scale):
     return fit_similarity(at, template("arcface_128").at(SIZE)).to(DEVICE)
 
 
+def soft(count):
+    """Return patches that are opaque here and there, and nowhere at their edges."""
+    random = torch.Generator().manual_seed(0)
+    opacity = torch.rand(count, 1, SIZE, SIZE, generator=random)
+    opacity[:, :, :4] = opacity[:, :, -4:] = opacity[..., :4] = opacity[..., -4:] = 0
+    patches = torch.rand(count, 3, SIZE, SIZE, generator=random) * opacity
+    return torch.cat([patches, opacity], dim=1).to(DEVICE)
+
+
 @pytest.fixture
 def both(monkeypatch):
     """Return what a function gives with kernels and without."""
@@ -58,11 +67,26 @@ def test_a_whole_frame_is_resized_as_by_the_twin(load):
 
     frame = scene([load("ben")], 96, 1).to(DEVICE)
     height, width = frame.shape[:2]
-    planes = frame.permute(2, 0, 1)[None].float()
-    for size in ((30, 40), (96, 96), (130, 110)):
-        wanted = functional.interpolate(planes, size, mode="bilinear", antialias=True)
-        made = cut(frame, warp.whole_table(size, (height, width)).to(DEVICE), *size) * 255
+    frames = torch.stack([frame, frame.flip(0)])
+    planes = frames.permute(0, 3, 1, 2).float()
+    for size, count in (((30, 40), 2), ((96, 96), 1), ((130, 110), 1)):
+        wanted = functional.interpolate(planes[:count], size, mode="bilinear", antialias=True)
+        table = warp.whole_table(size, (height, width)).to(DEVICE).expand(count, -1)
+        made = cut(frames[:count], table, *size) * 255
         torch.testing.assert_close(made, wanted, atol=0.02, rtol=0)
+
+
+def test_faces_are_cut_out_of_their_own_frames(both, load):
+    frame = scene([load("ben")], 96, 1).to(DEVICE)
+    frames = torch.stack([torch.zeros_like(frame), frame, torch.full_like(frame, 255)])
+    matrices = faces(1.0)  # one is half out of its frame
+    fused, eager = both(warp.cut, frames, matrices.repeat(3, 1, 1), SIZE)
+    torch.testing.assert_close(fused, eager, atol=2e-4, rtol=0)
+    dark, own, bright = fused.view(3, 3, 3, SIZE, SIZE)
+    assert float(dark.max()) == 0
+    assert float(bright.min()) > 1 - 1e-5
+    alone, _ = both(warp.cut, frame, matrices, SIZE)
+    assert torch.equal(own, alone)
 
 
 @pytest.mark.parametrize("size", [32, 44])
@@ -84,11 +108,7 @@ def test_colours_are_those_of_the_twin(both, load, size):
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.7])
 def test_pastes_are_those_of_the_twin(both, load, scale):
     frame = scene([load("ben")], 96, 1).to(DEVICE)
-    random = torch.Generator().manual_seed(0)
-    opacity = torch.rand(3, 1, SIZE, SIZE, generator=random)
-    opacity[:, :, :4] = opacity[:, :, -4:] = opacity[..., :4] = opacity[..., -4:] = 0
-    patches = torch.rand(3, 3, SIZE, SIZE, generator=random) * opacity
-    patches = torch.cat([patches, opacity], dim=1).to(DEVICE)
+    patches = soft(3)
     order = torch.tensor([2, 0, 1], device=DEVICE)
     before = frame.clone()
     fused, eager = both(warp.lay, frame, patches, faces(scale), order)
@@ -97,3 +117,17 @@ def test_pastes_are_those_of_the_twin(both, load, scale):
     # the twin rounds once, half to even; the kernel as well, half up
     assert int(apart.max()) <= 1
     assert float((apart > 0).float().mean()) < 1e-3
+
+
+def test_patches_are_laid_over_their_own_frames(both, load):
+    frame = scene([load("ben")], 96, 1).to(DEVICE)
+    frames = torch.stack([frame, frame.flip(0), frame.flip(1)])
+    patches, matrices = soft(9), faces(1.0)
+    patches[6:] = 0
+    order = torch.tensor([2, 0, 1], device=DEVICE)
+    fused, _ = both(warp.lay, frames, patches, matrices.repeat(3, 1, 1), order)
+    for i, made in enumerate(fused[:2]):
+        alone, _ = both(warp.lay, frames[i], patches[3 * i : 3 * i + 3], matrices, order)
+        assert torch.equal(made, alone)
+        assert not torch.equal(made, frames[i])
+    assert torch.equal(fused[2], frames[2])

@@ -30,7 +30,7 @@ def test_a_look_is_the_detectors(engine, frame):
     wanted = Detector(engine("yunet"), contract)(frame, side=320, min_score=0.4)
     height, width = frame.shape[:2]
     look = Look(engine("yunet"), contract, height=height, width=width, side=320, slots=8)
-    points, scores = look(frame)
+    points, scores = (found[0] for found in look(frame[None]))
     assert points.shape == (8, 5, 2)
     assert len(wanted) == 4
     torch.testing.assert_close(scores[:4], wanted.scores, atol=0.01, rtol=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import CONSENT, scene
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from waiting import Watch, unwatched
 
 import mien
 from mien.engines import OnnxEngine, open_engine
@@ -83,33 +83,6 @@ def test_a_frame_is_that_of_the_pipeline(any_parts, lite, frame, load, who, leas
     assert not made.faulty.any()
 
 
-class Watch(TorchDispatchMode):
-    """Notes the operators for which a GPU would keep the processor waiting, or could not replay."""
-
-    WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "is_nonzero", "equal")
-
-    def __init__(self):
-        super().__init__()
-        self.seen = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func.name().removeprefix("aten::").split(".")[0]
-        solved = "linalg_" in name and name != "linalg_vector_norm"
-        if name in self.WAITS or solved:
-            self.seen.add(name)
-        return func(*args, **(kwargs or {}))
-
-
-def unwatched(part):
-    """Return a part whose network is not looked at: here, ONNX Runtime on the processor."""
-
-    def run(inputs):
-        with _disable_current_modes():
-            return part.network(inputs)
-
-    return replace(part, network=run)
-
-
 def test_the_watch_sees_what_waits():
     with Watch() as watch:
         values = torch.arange(3.0)
@@ -120,7 +93,10 @@ def test_the_watch_sees_what_waits():
     assert watch.seen >= {"_local_scalar_dense", "lift_fresh", "_linalg_eigh"}
 
 
-@pytest.mark.parametrize("options", [{"who": "all", "blend": "poisson"}, {"who": "person"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"who": "all", "blend": "poisson"}, {"who": "person"}, {"who": "largest", "steady": 1}],
+)
 def test_nothing_waits_for_the_processor(parts, frame, options):
     parts = {role: unwatched(part) for role, part in parts.items()}
     made = whole(parts, frame, slots=2, **options)

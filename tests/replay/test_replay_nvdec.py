@@ -20,6 +20,7 @@ from mien.media.clip.layout import layout_of, planes_of
 from mien.media.clip.look import Look
 from mien.media.clip.orientation import Orientation
 from mien.media.clip.stored import StoredFrame
+from mien.replay import nvdec
 from mien.replay.nv12 import Nv12
 from mien.replay.nvdec import NvdecFrames, count_frames
 
@@ -162,7 +163,8 @@ def stand_in(monkeypatch):
         monkeypatch.setitem(sys.modules, "PyNvVideoCodec", package)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
         stream = SimpleNamespace(cuda_stream=1, synchronize=lambda: None)
-        monkeypatch.setattr(torch.cuda, "Stream", lambda device: stream)
+        streams = SimpleNamespace(fresh=lambda: stream)
+        monkeypatch.setattr(nvdec, "streams_of", lambda device: streams)
         monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
         monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
 

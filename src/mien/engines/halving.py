@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from mien.engines.capturing import CAPTURING
 from mien.errors import OutOfMemory
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,8 @@ class Halving:
                 if halved:
                     self._remember(rows, values, size)
                 continue
-            torch.cuda.empty_cache()
+            with CAPTURING:
+                torch.cuda.empty_cache()
             if rows <= 1 or not alike:
                 self.failed = True
                 raise OutOfMemory(

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from mien.engines.devices import TORCH_PROVIDERS, device_of, is_torch, missing
+from mien.engines.graphed import Graphed, Network
 from mien.engines.halving import Halving, no_memory
 from mien.engines.onnx import OnnxEngine
 from mien.engines.protocol import Engine, Port
@@ -75,7 +76,8 @@ class TorchEngine:
     ``precision`` is float16 on a GPU and float32 on a CPU unless given. Half precision must pass
     ``trial``; without one only what is asked for is used, and float32 is the default. ``threads``
     is for ``safer``: PyTorch's number of CPU threads is the process's (torch.set_num_threads).
-    A batch that the GPU has no memory for is run in parts; see Halving.
+    A batch that the GPU has no memory for is run in parts; see Halving. On a GPU shapes that recur
+    run as CUDA graphs; see Graphed.
     """
 
     def __init__(
@@ -116,9 +118,12 @@ class TorchEngine:
                 f"Network {model!r} could not be opened by PyTorch {torch.__version__}: {error}",
                 model=model,
             ) from error
+        self._fast: Network = self.module
+        if self.device.type == "cuda":
+            self._fast = Graphed(model, self.module, self.device)
 
     module: PlainNet
-    """The network itself; see PlainNet."""
+    """The network itself, without graphs; see PlainNet."""
 
     precision: Precision
     """What it computes in."""
@@ -134,7 +139,7 @@ class TorchEngine:
 
     def __call__(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run a batch; see Engine. Outputs lie where the inputs lay."""
-        return self._run(self.module, inputs)
+        return self._run(self._fast, inputs)
 
     def safer(self) -> Engine:
         """Return the network in float32; if it is that, or on a CPU, in ONNX Runtime on the CPU.
@@ -173,12 +178,12 @@ class TorchEngine:
         return value.detach().to(self.device, torch.float32)
 
     @torch.no_grad()
-    def _run(self, module: PlainNet, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _run(self, network: Network, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         device = next(iter(inputs.values())).device
 
         def run(part: Mapping[str, Tensor]) -> dict[str, Tensor]:
             # moved here and back, so that no more than a part of the batch is on the GPU
-            values = module(*(self._taken(port, part) for port in self.inputs))
+            values = network(*(self._taken(port, part) for port in self.inputs))
             named = zip(self.outputs, values, strict=True)
             return {port.name: value.to(device) for port, value in named}
 

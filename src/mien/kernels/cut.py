@@ -1,4 +1,4 @@
-"""Cutting faces out of a frame of bytes in one pass; the twin is ``mien.replay.warp.cut``.
+"""Cutting faces out of frames of bytes in one pass; the twin is ``mien.replay.warp.cut``.
 
 The twin resizes a piece of the frame by filters, and looks the crop up in it bilinearly. Both steps
 work along rows and along columns, so together they are one separable filter of each crop pixel:
@@ -19,18 +19,20 @@ TAPS = 8
 """Source pixels of a row that are read at once: reads wait for memory, not for each other."""
 
 
-def cut(frame: Tensor, table: Tensor, rows: int, columns: int) -> Tensor:
-    """Return crops, float32 (K, 3, rows, columns) in [0, 1], of ``frame``, uint8 (H, W, 3).
+def cut(frames: Tensor, table: Tensor, rows: int, columns: int) -> Tensor:
+    """Return crops, float32 (K, 3, rows, columns) in [0, 1], of ``frames``, uint8 (B, H, W, 3).
 
-    ``table`` float32 (K, 13) says of each: the map (2, 3) that takes crop pixels to frame pixels,
-    of the columns and of the rows which piece of the frame is resized to how many pixels (first,
-    the one after the last, count), and, above 0, that the face is larger than its crop.
+    ``table`` float32 (K, 13), K / B rows of each frame, one frame after another, says of each crop:
+    the map (2, 3) that takes crop pixels to frame pixels, of the columns and of the rows which
+    piece of the frame is resized to how many pixels (first, the one after the last, count), and,
+    above 0, that the face is larger than its crop. Its rows may be one and the same, expanded.
     """
-    count, (height, width, _) = len(table), frame.shape
-    crops = torch.empty(count, 3, rows, columns, device=frame.device)
+    count, (batch, height, width, _) = len(table), frames.shape
+    crops = torch.empty(count, 3, rows, columns, device=frames.device)
     _cut[(triton.cdiv(rows * columns, PIXELS), count)](
-        frame.contiguous(), crops, table.contiguous(), height, width, rows, columns, PIXELS, TAPS
-    )
+        frames.contiguous(), crops, table, table.stride(0), count // batch, height, width,
+        rows, columns, PIXELS, TAPS,
+    )  # fmt: skip
     return crops
 
 
@@ -82,10 +84,12 @@ def _mixed(at, centre, after, share, one, two, narrow, first, last, shrinks):
 
 @triton.jit
 def _cut(
-    frame, crops, table, height, width, rows, columns, PIXELS: tl.constexpr, TAPS: tl.constexpr
-):
+    frames, crops, table, stride, each, height, width, rows, columns,
+    PIXELS: tl.constexpr, TAPS: tl.constexpr,
+):  # fmt: skip
     face = tl.program_id(1)
-    row = table + face * 13
+    frame = frames + (face // each).to(tl.int64) * (height * width * 3)
+    row = table + face * stride
     index = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     area = rows * columns
     inside = index < area

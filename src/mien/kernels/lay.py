@@ -1,6 +1,6 @@
-"""Laying faces over a frame of bytes, touching what they cover and nothing else.
+"""Laying faces over frames of bytes, touching what they cover and nothing else.
 
-The twin is ``mien.replay.warp.lay``, which goes over the whole frame for each face.
+The twin is ``mien.replay.warp.lay``, which goes over a whole frame for each face.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ ROWS, COLUMNS = 8, 64
 """Pixels of one program."""
 
 
-def lay(frame: Tensor, patches: Tensor, grids: Tensor, order: Tensor, faint: float) -> None:
-    """Lay ``patches`` over ``frame``, uint8 (H, W, 3), in place.
+def lay(frames: Tensor, patches: Tensor, grids: Tensor, order: Tensor, faint: float) -> None:
+    """Lay ``patches`` over ``frames``, uint8 (B, H, W, 3), in place.
 
-    ``patches`` is float (K, 4, S, S): RGB in [0, 1], multiplied by the last channel, the opacity;
-    ``grids`` (K, 2, 3) take frame pixels to patch pixels. ``order`` int64 (K,) says which lies
-    lowest. Opacities up to ``faint`` count for nothing. ``frame`` is contiguous.
+    ``patches`` is float (B K, 4, S, S), one frame after another: RGB in [0, 1], multiplied by the
+    last channel, the opacity; ``grids`` (B K, 2, 3) take frame pixels to patch pixels. ``order``
+    int64 (K,) says which of a frame's lies lowest. Opacities up to ``faint`` count for nothing.
+    ``frames`` is contiguous.
     """
-    height, width, _ = frame.shape
-    programs = (triton.cdiv(height, ROWS), triton.cdiv(width, COLUMNS))
+    batch, height, width, _ = frames.shape
+    programs = (triton.cdiv(height, ROWS), triton.cdiv(width, COLUMNS), batch)
     _lay[programs](
-        frame, patches.contiguous(), grids.contiguous(), order, len(patches), height, width,
+        frames, patches.contiguous(), grids.contiguous(), order, len(order), height, width,
         patches.shape[-1], faint, ROWS, COLUMNS,
     )  # fmt: skip
 
@@ -44,19 +45,20 @@ def _corner(patch, x, y, size, inside):
 
 @triton.jit
 def _lay(
-    frame, patches, grids, order, count, height, width, size, faint,
+    frames, patches, grids, order, count, height, width, size, faint,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     y = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     x = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (y < height) & (x < width)
-    pixel = frame + (y * width + x) * 3
+    number = tl.program_id(2)
+    pixel = frames + number.to(tl.int64) * (height * width * 3) + (y * width + x) * 3
     red = tl.load(pixel, mask=inside, other=0).to(tl.float32)
     green = tl.load(pixel + 1, mask=inside, other=0).to(tl.float32)
     blue = tl.load(pixel + 2, mask=inside, other=0).to(tl.float32)
     changed = inside & (y < 0)
     for i in range(count):
-        which = tl.load(order + i)
+        which = number * count + tl.load(order + i)
         grid = grids + which * 6
         u = tl.load(grid) * x + tl.load(grid + 1) * y + tl.load(grid + 2)
         v = tl.load(grid + 3) * x + tl.load(grid + 4) * y + tl.load(grid + 5)

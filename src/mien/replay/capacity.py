@@ -15,7 +15,9 @@ from torch import Tensor
 
 from mien.errors import InvalidOption
 from mien.replay.frame import Outcome, Part, WholeFrame
-from mien.replay.graph import Replay
+from mien.replay.graph import Clock, Replay, shown
+from mien.replay.steady import SteadySlots
+from mien.types import Frame
 
 SLOTS = (1, 2, 4, 8, 16)
 """Numbers of faces that a frame is made for."""
@@ -30,7 +32,9 @@ REST = 50
 class AnyFrame:
     """Swaps frames one after another, whatever their size and number of faces.
 
-    ``parts``, ``people``, ``replaced`` and ``options`` are WholeFrame's and Replay's.
+    ``parts``, ``people``, ``replaced`` and ``options`` are WholeFrame's and Replay's. With
+    ``steady`` frames are ``mien.types.Frame`` with their time, in order, of one clip; one of
+    another size begins a new shot.
     """
 
     def __init__(
@@ -50,20 +54,30 @@ class AnyFrame:
         self._device, self._kept = torch.device(device), kept
         self._replays: OrderedDict[tuple[int, int, int], Replay] = OrderedDict()
         self._step, self._roomy = 0, 0
+        self._clock = Clock() if options.get("steady") else None
+        self._last: tuple[tuple[int, int], SteadySlots] | None = None
 
     @property
     def slots(self) -> int:
         """How many faces the next frame is made for, unless it turns out to have more."""
         return SLOTS[self._step]
 
-    def __call__(self, frame: Tensor) -> Outcome:
+    def __call__(self, frame: Tensor | Frame) -> Outcome:
         """Return what becomes of ``frame``, uint8 (H, W, 3), which stays as it is.
 
         Waits for the frame. One with more faces than slots is made again with more of them, so up
-        to 16 faces are found; the outcome's tensors hold until the next call.
+        to 16 faces are found; the outcome's tensors hold until the next call. Raises InvalidOption.
         """
+        pixels, elapsed = shown(frame), 0.0
+        known: tuple[Tensor, ...] | None = None
+        if self._clock is not None:
+            elapsed = self._clock(frame)
+            if self._last is not None:
+                size, steady = self._last
+                known = steady.state()  # the frame may be made again
+                elapsed = elapsed if size == pixels.shape[:2] else 0.0
         while True:
-            outcome = self._replay(frame)(frame)
+            outcome = self._made(pixels, elapsed, known)
             guesses = int(outcome.guesses)
             if guesses < self.slots or self._step == len(SLOTS) - 1:
                 break
@@ -79,6 +93,20 @@ class AnyFrame:
         self._people, self._replaced = people, replaced
         for replay in self._replays.values():
             replay.cast(people, replaced)
+
+    def _made(self, pixels: Tensor, elapsed: float, known: tuple[Tensor, ...] | None) -> Outcome:
+        """Return what becomes of a frame in as many slots as there are now.
+
+        ``known`` is what was known before it, if faces are steadied.
+        """
+        replay = self._replay(pixels)
+        steady = replay.steady
+        if steady is not None:
+            height, width, _ = pixels.shape
+            if known is not None and (self._last is None or steady is not self._last[1]):
+                steady.take(known)
+            self._last = (height, width), steady
+        return replay.work(pixels, elapsed)
 
     def _replay(self, frame: Tensor) -> Replay:
         height, width, _ = frame.shape

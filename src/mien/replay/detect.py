@@ -1,4 +1,4 @@
-"""Detection with a fixed number of guesses: one look at a frame whose size is known."""
+"""Detection with a fixed number of guesses: one look at frames whose size is known."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDS = 8
 
 
 class Look(nn.Module):
-    """Looks once over a whole frame with a YuNet."""
+    """Looks once over whole frames with a YuNet."""
 
     cells: Tensor
     strides: Tensor
@@ -43,7 +43,7 @@ class Look(nn.Module):
         side: int,
         slots: int,
     ) -> None:
-        """``side`` is what the frame's longer side is resized to; ``slots`` faces are returned."""
+        """``side`` is what the longer side is resized to; ``slots`` faces of each are returned."""
         super().__init__()
         if contract.head != "yunet":
             raise InvalidOption("detector", contract.head, ["yunet"])
@@ -67,34 +67,44 @@ class Look(nn.Module):
         self.register_buffer("strides", torch.cat(strides))
         self.register_buffer("table", whole_table((self._rows, self._columns), (height, width)))
 
-    def forward(self, frame: Tensor) -> tuple[Tensor, Tensor]:
-        """Return points (K, 5, 2) in frame pixels, and scores (K,), the best first.
+    def forward(self, frames: Tensor) -> tuple[Tensor, Tensor]:
+        """Return points (B, K, 5, 2) in frame pixels, and scores (B, K), a frame's best first.
 
-        ``frame`` is uint8 (H, W, 3). Slots without a face have a score of 0.
+        ``frames`` is uint8 (B, H, W, 3). Slots without a face have a score of 0.
         """
-        outputs = self._network({self._contract.input: self._seen(self._resized(frame))})
+        return self.found(*self.resized(frames))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of a frame as it is looked at."""
+        return self._rows, self._columns
+
+    def found(self, small: Tensor, peak: int) -> tuple[Tensor, Tensor]:
+        """Return what is found in frames that are ``resized`` already."""
+        seen = _seen(small, self._codec, peak, self._right, self._below)
+        outputs = self._network({self._contract.input: seen})
         sure, there, box, five = (
-            torch.cat([outputs[f"{name}_{stride}"][0] for stride in self._contract.strides])
+            torch.cat([outputs[f"{name}_{stride}"] for stride in self._contract.strides], dim=1)
             for name in ("cls", "obj", "bbox", "kps")
         )
         return _told(sure, there, box, five, self.cells, self.strides, self._ratio, self._slots)
 
-    def _resized(self, frame: Tensor) -> Tensor:
-        """Return the frame as it is looked at, float32 (1, 3, rows, columns) in [0, 255]."""
-        if usable(frame):
+    def resized(self, frames: Tensor) -> tuple[Tensor, int]:
+        """Return frames as they are looked at, float32 (B, 3, rows, columns), and what white is."""
+        if usable(frames):
             from mien.kernels.cut import cut
 
-            return cut(frame, self.table, self._rows, self._columns) * 255
-        return functional.interpolate(
-            frame.permute(2, 0, 1)[None].float(),
-            (self._rows, self._columns),
-            mode="bilinear",
-            antialias=True,
-        )
+            table = self.table.expand(len(frames), -1)
+            return cut(frames, table, self._rows, self._columns), 1
+        planes, size = frames.permute(0, 3, 1, 2).float(), (self._rows, self._columns)
+        return functional.interpolate(planes, size, mode="bilinear", antialias=True), 255
 
-    def _seen(self, small: Tensor) -> Tensor:
-        small = functional.pad(small.round(), (0, self._right, 0, self._below))
-        return self._codec.encode(small / 255)
+
+@fused
+def _seen(small: Tensor, codec: Codec, peak: int, right: int, below: int) -> Tensor:
+    """Return frames of whole codes as the network wants them, with black on two sides."""
+    codes = (small if peak == 255 else small * (255 / peak)).round()
+    return codec.encode(functional.pad(codes, (0, right, 0, below)) / 255)
 
 
 @fused
@@ -108,25 +118,30 @@ def _told(
     ratio: tuple[float, float],
     slots: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return points (K, 5, 2) in frame pixels and scores (K,), the best first; see ``heads.yunet``.
+    """Return points (B, K, 5, 2) in frame pixels and scores (B, K), the best first.
 
-    The heads are (cells, channels) each, of all strides.
+    The heads are (B, cells, channels) each, of all strides; see ``heads.yunet``.
     """
     both = sure.clamp(0, 1) * there.clamp(0, 1)
-    scores, at = both[:, 0].sqrt().topk(min(CANDIDATES, len(both)))
-    cells, strides = cells[at], strides[at, None]
-    box, five = box[at], five[at].unflatten(1, (5, 2))
-    centre, half = (cells + box[:, :2]) * strides, box[:, 2:].exp() * (strides / 2)
-    points = (five + cells[:, None]) * strides[:, None]
-    boxes = torch.cat([centre - half, centre + half], dim=1)
+    scores, at = both[..., 0].sqrt().topk(min(CANDIDATES, both.shape[1]))
+    cells, strides = cells[at], strides[at][..., None]
+    box, five = _chosen(box, at), _chosen(five, at).unflatten(2, (5, 2))
+    centre, half = (cells + box[..., :2]) * strides, box[..., 2:].exp() * (strides / 2)
+    points = (five + cells[:, :, None]) * strides[:, :, None]
+    boxes = torch.cat([centre - half, centre + half], dim=2)
     scores = torch.where(survivors(boxes, scores, SAME_FACE), scores, 0)
     scores, best = scores.topk(slots)
-    across, down = points[best].unbind(dim=-1)
+    across, down = _chosen(points.flatten(2), best).unflatten(2, (5, 2)).unbind(dim=-1)
     return torch.stack([across * ratio[0] - 0.5, down * ratio[1] - 0.5], dim=-1), scores
 
 
+def _chosen(rows: Tensor, at: Tensor) -> Tensor:
+    """Return the rows (B, N, C) of ``rows`` (B, M, C) that ``at`` (B, N) names."""
+    return rows.gather(1, at[..., None].expand(-1, -1, rows.shape[2]))
+
+
 def survivors(boxes: Tensor, scores: Tensor, limit: float) -> Tensor:
-    """Return which of boxes (N, 4), best first, survive greedy suppression, bool (N,).
+    """Return which of boxes (..., N, 4), best first, survive greedy suppression, bool (..., N).
 
     A box survives if no better one that survives overlaps it by more than ``limit``. Which do is
     found by asking again and again, as in Zheng et al., "Enhancing geometric factors in model
@@ -135,6 +150,6 @@ def survivors(boxes: Tensor, scores: Tensor, limit: float) -> Tensor:
     """
     over = (intersection_over_union(boxes, boxes) > limit).float().triu(diagonal=1)
     alive = torch.ones_like(scores)
-    for _ in range(ROUNDS):
-        alive = (alive @ over == 0).to(alive)
+    for _ in range(ROUNDS):  # written out, for the compiler makes one kernel of it, but not of bmm
+        alive = ((alive[..., None] * over).sum(dim=-2) == 0).to(alive)
     return alive > 0

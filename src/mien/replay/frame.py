@@ -1,15 +1,18 @@
-"""A whole frame, from bytes to bytes: find, cast, make anew, lay over.
+"""Whole frames, from bytes to bytes: find, cast, make anew, lay over.
 
 What ``pipeline.Pipeline`` does to a picture, for frames of one size with a fixed number of slots
-for faces. No step looks at what another found: slots without a face are carried along, and laid
-over nothing. So the processor never waits, and a CUDA graph can hold all of it.
+for faces. Several frames are done at once, each as if it were alone: on a GPU they take hardly
+longer than one, which keeps it waiting for the next small kernel. No step looks at what another
+found: slots without a face are carried along, and laid over nothing. So the processor never waits,
+and a CUDA graph can hold all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -17,6 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mien.engines import Engine, TorchEngine
+from mien.engines.streams import streams_of
+from mien.errors import InvalidOption
 from mien.geometry import apply, fit_similarity, template
 from mien.kernels import fused
 from mien.models import (
@@ -32,6 +37,7 @@ from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
 from mien.replay.detect import Look, Network
 from mien.replay.landmark import Landmarks
+from mien.replay.steady import Followed, SteadySlots
 from mien.replay.warp import cut, lay
 from mien.stages.mask import face_mask
 from mien.stages.occlude import resized, shares
@@ -42,6 +48,9 @@ Who = Literal["largest", "all", "person"]
 
 SIDE = 640
 """What a frame's longer side is looked at as: faces from a thirtieth of it up are found."""
+
+IN_ORDER = "1 where faces are steadied: each frame needs to know the one before"
+"""How many frames, or lanes, at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """A frame after the swap, and what was found in it; K slots, the largest face first."""
+    """A frame after the swap, and what was found in it; K slots, the largest face first.
+
+    That of a batch of frames has one dimension more in front.
+    """
 
     pixels: Tensor
     """uint8 (H, W, 3), RGB."""
@@ -82,7 +94,12 @@ class Outcome:
     """float32 (K, 5, 2)."""
 
     scores: Tensor
-    """float32 (K,): the detector's; 0 in a slot without a face."""
+    """float32 (K,): the detector's; 0 in a slot without a face. A face that it missed, and that was
+    found where it was expected, has what it had before."""
+
+    ids: Tensor
+    """int64 (K,): the same for the same face from frame to frame where faces are steadied; -1 in a
+    slot without a face, and for all where they are not."""
 
     roles: Tensor
     """int64 (K,): number of the person that a face received, -1 for none."""
@@ -93,10 +110,19 @@ class Outcome:
     guesses: Tensor
     """int64 (): places that the detector took for faces; as many as slots may hide more."""
 
+    def frame(self, number: int) -> Outcome:
+        """Return that of one frame of a batch, in the same memory."""
+        return Outcome(**{field.name: getattr(self, field.name)[number] for field in fields(self)})
+
 
 class WholeFrame(nn.Module):
-    """Swaps the faces of frames, uint8 (height, width, 3), all on one device."""
+    """Swaps the faces of frames, uint8 ([B,] height, width, 3), all on one device.
 
+    With ``steady`` it remembers the faces of the frame before: frames must come in order, one by
+    one, and those of each clip need a WholeFrame of their own.
+    """
+
+    largest_last: Tensor
     template_points: Tensor
     embedding_points: Tensor
     straight: Tensor
@@ -112,11 +138,13 @@ class WholeFrame(nn.Module):
         side: int = SIDE,
         color_match: bool = True,
         blend: Blend = "alpha",
+        steady: bool = False,
     ) -> None:
         """``parts`` are networks by role; without an ``occlusion`` nothing stays before a face.
 
         ``who`` is swapped: the largest face, all faces (both by the first person), or those that
-        resemble the people who are replaced.
+        resemble the people who are replaced. With ``steady`` faces are smoothed over time, and
+        looked for where they are expected if the detector misses them; see SteadySlots.
         """
         super().__init__()
         detector, mesh = parts["detector"], parts["mesh"]
@@ -137,6 +165,7 @@ class WholeFrame(nn.Module):
         self.codec = Codec(contract.pixels)
         self.register_buffer("template_points", template(contract.template).at(contract.size))
         self.register_buffer("straight", torch.eye(3)[:2])
+        self.register_buffer("largest_last", torch.arange(slots - 1, -1, -1))
         if self._occlusion is not None:
             seen = self._occlusion.contract
             assert isinstance(seen, OcclusionContract)
@@ -150,19 +179,38 @@ class WholeFrame(nn.Module):
             self.embedder_codec = Codec(known.pixels)
             self.register_buffer("embedding_points", template(known.template).at(known.size))
         self.color = ColorMatch() if color_match else None
-        self._side: torch.cuda.Stream | None = None
+        self.steady = SteadySlots(self.look.size, slots=slots) if steady else None
 
-    def forward(self, pixels: Tensor, people: Tensor, replaced: Tensor | None = None) -> Outcome:
-        """Return the frame with its faces swapped; ``pixels`` stays as it is.
+    def forward(
+        self,
+        pixels: Tensor,
+        people: Tensor,
+        replaced: Tensor | None = None,
+        elapsed: Tensor | None = None,
+    ) -> Outcome:
+        """Return frames with their faces swapped; ``pixels``, uint8 ([B,] H, W, 3), stays as it is.
 
         ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
-        faces receive them, for "person".
+        faces receive them, for "person". ``elapsed`` is for ``steady``: seconds since the frame
+        before, float64 (); None begins a new clip. One frame's outcome has no leading dimension.
+        Raises InvalidOption for several frames at once with ``steady``.
         """
-        places, scores = self.look(pixels)
-        guesses = (scores >= GUESS).sum()
-        mesh, points, presence = self.place(pixels, places)
-        mesh, points, boxes, scores, there = _sorted(mesh, points, presence, scores)
-        roles, wanted = self._cast(pixels, points, there, people, replaced)
+        if pixels.dim() == 3:
+            outcome: Outcome = self(pixels[None], people, replaced, elapsed)
+            return outcome.frame(0)
+        if self.steady is not None and len(pixels) > 1:
+            raise InvalidOption("frames", len(pixels), IN_ORDER)
+        # from here on all faces of all frames are one batch, (B K, ...), frame after frame
+        small, peak = self.look.resized(pixels)
+        places, guessed = self.look.found(small, peak)
+        if self.steady is None:
+            mesh, points, presence = self.place(pixels, places.flatten(0, 1))
+            faces = _sorted(mesh, points, presence, guessed)
+        else:
+            codes, place = small[0] * (255 / peak), partial(self.place, pixels)
+            faces = self.steady(codes, places[0], guessed[0], place, elapsed)
+        mesh, points = faces.mesh, faces.points
+        roles, wanted = self._cast(pixels, faces, people, replaced)
         matrices = _fitted(points, self.template_points)
         crops = cut(pixels, matrices, self._size)
         with self._aside(crops) as join:  # the swap network leaves most of a GPU idle
@@ -173,16 +221,17 @@ class WholeFrame(nn.Module):
             made = self.color(made, crops, mask)
         if self._blend == "poisson":
             made = poisson_blend(made, crops, mask).clamp(0, 1)
-        used = (roles >= 0) & ~faulty
-        patches, matrices = _patches(made, mask, used, matrices, self.straight)
-        largest_last = torch.arange(len(used) - 1, -1, -1, device=used.device)
+        patches, matrices = _patches(made, mask, roles, faulty, matrices, self.straight)
+        slots = guessed.shape
+        roles, faulty, guesses = _told(roles, faulty, guessed)
         return Outcome(
-            pixels=lay(pixels, patches, matrices, largest_last),
-            boxes=boxes,
-            points=points,
-            scores=torch.where(there, scores, 0),
-            roles=torch.where(used, roles, -1),
-            faulty=faulty & (roles >= 0),
+            pixels=lay(pixels, patches, matrices, self.largest_last),
+            boxes=faces.boxes.unflatten(0, slots),
+            points=points.unflatten(0, slots),
+            scores=faces.scores.unflatten(0, slots),
+            ids=faces.ids.unflatten(0, slots),
+            roles=roles,
+            faulty=faulty,
             guesses=guesses,
         )
 
@@ -190,42 +239,30 @@ class WholeFrame(nn.Module):
     def _aside(self, like: Tensor) -> Iterator[Callable[[], None]]:
         """Do what is inside at the same time as what follows, until the given function is called.
 
-        On a CPU it is done at once.
+        Only a graph has such a branch. Elsewhere it is done at once: the stream for it is one for
+        all threads, and one of them captures at a time.
         """
-        if not like.is_cuda:
+        if not (like.is_cuda and torch.cuda.is_current_stream_capturing()):
             yield lambda: None
             return
-        side = self._side = self._side or torch.cuda.Stream(like.device)
+        side = streams_of(like.device).side
         main = torch.cuda.current_stream(like.device)
         side.wait_stream(main)
         with torch.cuda.stream(side):
             yield lambda: main.wait_stream(side)
 
     def _cast(
-        self,
-        pixels: Tensor,
-        points: Tensor,
-        there: Tensor,
-        people: Tensor,
-        replaced: Tensor | None,
+        self, pixels: Tensor, faces: Followed, people: Tensor, replaced: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return which person each face receives (K,), -1 for none, and their embeddings (K, D)."""
-        count = len(points)
-        if self._who == "person":
-            assert self._embedder is not None
-            assert replaced is not None
-            contract = self._embedder.contract
-            crops = cut(pixels, fit_similarity(points, self.embedding_points), contract.size)
-            outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
-            own = functional.normalize(outputs[contract.output], dim=1)
-            far, role = (1 - own @ replaced.T).min(dim=1)
-            chosen = there & (far <= self._limit)
-        else:
-            role = torch.zeros(count, dtype=torch.int64, device=points.device)
-            chosen = there
-            if self._who == "largest":
-                chosen = there & (torch.arange(count, device=points.device) == 0)
-        return torch.where(chosen, role, -1), people[role]
+        if self._who != "person":
+            return _received(faces.leads if self._who == "largest" else faces.there, people)
+        assert self._embedder is not None
+        assert replaced is not None
+        contract = self._embedder.contract
+        crops = cut(pixels, _fitted(faces.points, self.embedding_points), contract.size)
+        outputs = self._embedder.network({contract.input: self.embedder_codec.encode(crops)})
+        return _resembling(outputs[contract.output], faces.there, people, replaced, self._limit)
 
     def _made(self, crops: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
         """Return swapped crops (K, 3, S, S) in [0, 1], and which are not usable, bool (K,)."""
@@ -245,16 +282,46 @@ class WholeFrame(nn.Module):
 
 
 @fused
-def _sorted(
-    mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return meshes, points, boxes, scores and which slots hold a face, the largest first."""
+def _sorted(mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor) -> Followed:
+    """Return the (B K) faces of frames by themselves, a frame's largest first.
+
+    ``scores`` are (B, K).
+    """
+    batch, slots = scores.shape
+    scores = scores.flatten()
     low, high = mesh.amin(dim=1), mesh.amax(dim=1)
     there = (scores >= GUESS) & real(scores, presence)
-    areas = torch.where(there, (high - low).prod(dim=1), 0)
-    order = areas.sort(descending=True, stable=True).indices
-    boxes = torch.cat([low, high], dim=1)
-    return mesh[order], points[order], boxes[order], scores[order], there[order]
+    areas = torch.where(there, (high - low).prod(dim=1), 0).view(batch, slots)
+    order = areas.sort(dim=1, descending=True, stable=True).indices
+    order = (order + torch.arange(batch, device=order.device)[:, None] * slots).flatten()
+    first = torch.arange(batch * slots, device=order.device) % slots == 0
+    there = there[order]
+    return Followed(
+        mesh=mesh[order],
+        points=points[order],
+        boxes=torch.cat([low, high], dim=1)[order],
+        scores=torch.where(there, scores[order], 0),
+        there=there,
+        ids=torch.full_like(order, -1),
+        leads=there & first,
+    )
+
+
+@fused
+def _received(chosen: Tensor, people: Tensor) -> tuple[Tensor, Tensor]:
+    """Return who faces receive, (N,), the first person where ``chosen``, and what, (N, D)."""
+    wanted = people[:1].expand(len(chosen), -1).contiguous()
+    return chosen.to(torch.int64) - 1, wanted
+
+
+@fused
+def _resembling(
+    embeddings: Tensor, there: Tensor, people: Tensor, replaced: Tensor, limit: float
+) -> tuple[Tensor, Tensor]:
+    """Return who faces receive, (N,), those who replace whom they resemble, and what, (N, D)."""
+    own = functional.normalize(embeddings, dim=1)
+    far, role = (1 - own @ replaced.T).min(dim=1)
+    return torch.where(there & (far <= limit), role, -1), people[role]
 
 
 @fused
@@ -284,10 +351,22 @@ def _seen(logits: Tensor, size: int) -> Tensor:
 
 @fused
 def _patches(
-    made: Tensor, mask: Tensor, used: Tensor, matrices: Tensor, straight: Tensor
+    made: Tensor, mask: Tensor, roles: Tensor, faulty: Tensor, matrices: Tensor, straight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return what is laid over the frame (K, 4, S, S), and where (K, 2, 3)."""
+    """Return what is laid over the frames (N, 4, S, S), and where (N, 2, 3)."""
+    used = (roles >= 0) & ~faulty
     opacity = torch.where(used[:, None, None], mask, 0)[:, None]
     patches = torch.cat([made * opacity, opacity], dim=1)
     # slots without a face have no place: whatever lies there must not become one
     return patches, torch.where(used[:, None, None], matrices, straight)
+
+
+@fused
+def _told(roles: Tensor, faulty: Tensor, guessed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return roles and which are faulty, (B, K), and numbers of guesses (B,)."""
+    swapped = roles >= 0
+    return (
+        torch.where(swapped & ~faulty, roles, -1).view(guessed.shape),
+        (faulty & swapped).view(guessed.shape),
+        (guessed >= GUESS).sum(dim=1),
+    )

@@ -2,49 +2,100 @@
 
 Upload of the next frame, work on this one and download of the last go on at the same time, each on
 a stream of its own, through rings of pinned memory. One frame's kernels are small, and leave most
-of a GPU idle: several lanes, each a graph with memory of its own, work on several frames at once.
-On a CPU the same is done step by step.
+of a GPU idle: with two lanes, each a graph with memory of its own, two frames are worked on at
+once; and a graph may hold a batch of frames, whose kernels are hardly more than those of one. On a
+CPU the same is done step by step.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from threading import Lock
+from fractions import Fraction
+from itertools import cycle, islice
 
 import torch
 from torch import Tensor
 
+from mien.engines.capturing import captured
+from mien.engines.streams import streams_of
 from mien.errors import InvalidOption
-from mien.replay.frame import Outcome, WholeFrame
-
-WARM = 3
-"""Runs before a graph is captured: libraries choose their kernels and set up their memory."""
-
-CAPTURING = Lock()
-"""One graph at a time: to begin, PyTorch waits for the whole device, which ends other captures."""
+from mien.replay.frame import IN_ORDER, Outcome, WholeFrame
+from mien.replay.packing import Packing
+from mien.types import Frame
 
 RING = 3
-"""Frames on their way in a lane: one uploaded, one worked on, one downloaded."""
+"""Batches on their way in a lane: one uploaded, one worked on, one downloaded."""
+
+Timed = tuple[Tensor, float]
+"""Pixels, and how many seconds came before them, where that matters."""
+
+
+class Clock:
+    """Tells how much time lies between frames."""
+
+    def __init__(self) -> None:
+        self._last: Fraction | None = None
+
+    def restart(self) -> None:
+        """Begin another clip."""
+        self._last = None
+
+    def __call__(self, frame: Tensor | Frame) -> float:
+        """Return the seconds since the frame before, 0 for the first.
+
+        Raises InvalidOption for a frame without a time.
+        """
+        time = frame.time if isinstance(frame, Frame) else None
+        if time is None:
+            raise InvalidOption(
+                "time", None, "the time of each frame, in a mien.types.Frame, to steady faces"
+            )
+        last, self._last = self._last, time
+        return 0.0 if last is None else float(time - last)
 
 
 class Replay:
-    """Swaps frames of one size, uint8 (H, W, 3), for one cast."""
+    """Swaps frames of one size, uint8 (H, W, 3), for one cast.
+
+    Where ``whole`` steadies faces, frames are ``mien.types.Frame``, one by one in order, with their
+    time: the WholeFrame is then this replay's alone. Raises InvalidOption where a time is missing.
+    """
 
     def __init__(
-        self, whole: WholeFrame, people: Tensor, replaced: Tensor | None, *, frame: Tensor
+        self,
+        whole: WholeFrame,
+        people: Tensor,
+        replaced: Tensor | None,
+        *,
+        frame: Tensor,
+        batch: int = 1,
     ) -> None:
         """``frame`` is any frame of the size to come, on the device that is to work.
 
-        ``people`` (R, D) and ``replaced`` may be changed by ``cast``, but not in number.
+        ``people`` (R, D) and ``replaced`` may be changed by ``cast``, but not in number. ``batch``
+        frames go through the graph at once. Raises InvalidOption.
         """
-        self.device = frame.device
+        if batch < 1:
+            raise InvalidOption("batch", batch, "1 or more")
+        self.steady, self._clock = whole.steady, Clock()
+        if batch > 1 and self.steady is not None:
+            raise InvalidOption("batch", batch, IN_ORDER)
+        self.device, self.batch = frame.device, batch
         self._whole = whole.to(self.device).eval()
         self._frame = frame
         self._people = people.to(self.device)
         self._replaced = None if replaced is None else replaced.to(self.device)
         self._lanes = [_Lane(self)] if frame.is_cuda else []
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin another clip, of which no face is known."""
+        self._clock.restart()
+        if self.steady is not None:
+            self.steady.reset()
 
     def cast(self, people: Tensor, replaced: Tensor | None = None) -> None:
         """Let other people be received, of the same number, from the next frame on."""
@@ -52,43 +103,78 @@ class Replay:
         if replaced is not None and self._replaced is not None:
             self._replaced.copy_(replaced)
 
-    @torch.inference_mode()
-    def __call__(self, frame: Tensor) -> Outcome:
-        """Return what becomes of ``frame``, which stays as it is.
+    def __call__(self, frames: Tensor | Frame) -> Outcome:
+        """Return what becomes of ``frames``, uint8 (``batch``, H, W, 3), which stay as they are.
 
-        On a GPU the outcome's tensors are the graph's own: the next call writes into them.
+        With a batch of 1 a frame may be (H, W, 3), and its outcome has no leading dimension either.
+        On a GPU the outcome's tensors are the graph's own: the next call writes into them. Raises
+        InvalidOption for another number of frames.
         """
-        if not self._lanes:
-            return self.run(frame)
-        made: Outcome = self._lanes[0](frame)
-        return made
+        return self.work(*self._read(frames))
 
-    def stream(self, frames: Iterable[Tensor], *, lanes: int = 1) -> Iterator[Outcome]:
+    @torch.inference_mode()
+    def work(self, frames: Tensor, elapsed: float = 0.0) -> Outcome:
+        """Do as a call does, with ``elapsed`` seconds since the frame before; 0 begins a clip."""
+        alone = frames.dim() == 3
+        count = 1 if alone else len(frames)
+        if count != self.batch:
+            raise InvalidOption("frames", count, [self.batch])
+        if not self._lanes:
+            return self._step(frames, elapsed)
+        lane, current = self._lanes[0], torch.cuda.current_stream(self.device)
+        work = streams_of(self.device).next_work()
+        work.wait_stream(current)
+        with torch.cuda.stream(work), lane.used_on(work):
+            made: Outcome = lane(frames, elapsed)
+        current.wait_stream(work)
+        return lane.alone if alone else made
+
+    def stream(self, frames: Iterable[Tensor | Frame], *, lanes: int = 1) -> Iterator[Outcome]:
         """Yield what becomes of each frame, uint8 (H, W, 3), in order; outcomes are on the CPU.
 
-        An outcome holds until RING * ``lanes`` more were taken. Frames may lie anywhere; pinned
-        ones, which must not change until their outcome is there, and those on the device are not
-        copied on the way. ``lanes`` frames are worked on at once: 1 gives the least delay, 4 to 8
-        the most frames a second, each for the memory of one more graph. Raises InvalidOption.
+        An outcome holds until the next one is taken. Frames may lie anywhere; pinned ones, which
+        must not change until their outcome is there, and those on the device are not copied on
+        the way. ``batch`` frames that follow each other are worked on as one, and uploaded as they
+        come; where the last are fewer, the last one fills their batch up. With 1 of ``lanes`` the
+        delay is least; 2 give more frames a second for the memory of one more graph. No more than
+        2 graphs run at once, so more lanes, and clips in other threads, take turns. Where faces are
+        steadied, ``lanes`` must be 1. Raises InvalidOption.
         """
         if lanes < 1:
             raise InvalidOption("lanes", lanes, "1 or more")
+        if lanes > 1 and self.steady is not None:
+            raise InvalidOption("lanes", lanes, IN_ORDER)
+        timed = map(self._read, frames)
         if not self._lanes:
-            for frame in frames:
-                yield self(frame)
+            yield from self._by_steps(timed)
             return
         while len(self._lanes) < lanes:
             self._lanes.append(_Lane(self))
-        yield from _through([_Stream(lane) for lane in self._lanes[:lanes]], frames)
+        yield from _through([_Stream(lane) for lane in self._lanes[:lanes]], timed)
 
-    def run(self, frame: Tensor) -> Outcome:
-        """Return what becomes of ``frame``, step by step, without a graph."""
-        outcome: Outcome = self._whole(frame, self._people, self._replaced)
+    def run(self, frames: Tensor, elapsed: Tensor | None = None) -> Outcome:
+        """Return what becomes of ``frames`` step by step, with no graph; see WholeFrame."""
+        outcome: Outcome = self._whole(frames, self._people, self._replaced, elapsed)
         return outcome
 
+    def _step(self, frames: Tensor, elapsed: float) -> Outcome:
+        return self.run(frames, torch.tensor(elapsed, dtype=torch.float64))
+
+    @torch.inference_mode()
+    def _by_steps(self, frames: Iterator[Timed]) -> Iterator[Outcome]:
+        while batch := list(islice(frames, self.batch)):
+            _, elapsed = batch[-1]
+            outcome = self._step(torch.stack([pixels for pixels, _ in batch]), elapsed)
+            yield from map(outcome.frame, range(len(batch)))
+
+    def _read(self, frame: Tensor | Frame) -> Timed:
+        elapsed = 0.0 if self.steady is None else self._clock(frame)
+        return shown(frame), elapsed
+
     def blank(self) -> Tensor:
-        """Return memory for a frame, with any frame in it."""
-        return self._frame.clone()
+        """Return memory for a batch of frames, uint8 (B, H, W, 3), with any frame in it."""
+        batch = self._frame.expand(self.batch, *self._frame.shape)
+        return batch.clone(memory_format=torch.contiguous_format)
 
 
 class _Lane:
@@ -96,109 +182,180 @@ class _Lane:
 
     @torch.inference_mode()
     def __init__(self, replay: Replay) -> None:
-        self.device, self.frame = replay.device, replay.blank()
-        aside = torch.cuda.Stream(self.device)
-        aside.wait_stream(torch.cuda.current_stream(self.device))
-        # convolutions of these shapes are tried out once, and the fastest are captured
-        with torch.cuda.stream(aside), torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            for _ in range(WARM):
-                replay.run(self.frame)
-        torch.cuda.current_stream(self.device).wait_stream(aside)
-        self.graph = torch.cuda.CUDAGraph()
-        # other threads may use the GPU meanwhile, but not wait for all of it, as this does at first
-        capture = torch.cuda.graph(self.graph, capture_error_mode="thread_local")
-        with CAPTURING, capture, torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            self.outcome = replay.run(self.frame)
+        self.device, self.frames = replay.device, replay.blank()
+        self._elapsed: Tensor | None = None
+        if replay.steady is not None:
+            self._elapsed = torch.zeros((), dtype=torch.float64, device=self.device)
+        streams = streams_of(self.device)
+        self.up, self.down = streams.fresh(), streams.fresh()
+        self._read = torch.cuda.Event()
+        self.graph, self.outcome = captured(
+            lambda: _each(Tensor.contiguous, replay.run(self.frames, self._elapsed)), self.device
+        )
+        self.alone, self.packing = self.outcome.frame(0), Packing(self.outcome)
 
-    def __call__(self, frame: Tensor) -> Outcome:
-        self.frame.copy_(frame, non_blocking=True)
+    @contextmanager
+    def used_on(self, stream: torch.cuda.Stream) -> Iterator[None]:
+        """Let ``stream`` wait until the last outcome was read, and the next until this one is."""
+        stream.wait_event(self._read)
+        yield
+        self._read.record(stream)
+
+    def __call__(self, frames: Tensor, elapsed: float) -> Outcome:
+        self.frames.copy_(frames, non_blocking=True)
+        if self._elapsed is not None:
+            self._elapsed.fill_(elapsed)
         self.graph.replay()
         return self.outcome
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One frame's memory on its way through."""
-
-    given: Tensor
-    """Pinned: what is uploaded."""
+    """One batch's memory on its way through."""
 
     on_device: Tensor
-    made: Outcome
-    """On the device, until it is downloaded."""
+    made: Tensor
+    """Pictures on the device, until they are downloaded."""
 
-    taken: Outcome
-    """Pinned: what is downloaded."""
+    found: Tensor
+    """What else an outcome says, packed; on the device, too."""
+
+    taken: Tensor
+    """Pinned: the pictures that are downloaded."""
+
+    told: Tensor
+    """Pinned: what is downloaded besides, packed."""
+
+    outcomes: tuple[Outcome, ...]
+    """One of each frame, in pinned memory."""
 
     uploaded: torch.cuda.Event
     worked: torch.cuda.Event
     downloaded: torch.cuda.Event
+    count: int = 0
+    """Frames of the batch that was started; the rest is padding."""
+
+    given: Tensor | None = None
+    """Pinned: what is uploaded, where frames are not pinned themselves."""
 
 
 class _Stream:
-    """Frames through a lane, RING at a time."""
+    """Batches through a lane, RING at a time; memory of its own keeps outcomes from other runs."""
 
     def __init__(self, lane: _Lane) -> None:
         self._lane = lane
-        self._up, self._work, self._down = (torch.cuda.Stream(lane.device) for _ in range(3))
-        like, outcome = lane.frame, lane.outcome
-        self._places = [
-            _Place(
-                given=_pinned(like),
-                on_device=torch.empty_like(like),
-                made=_each(torch.empty_like, outcome),
-                taken=_each(_pinned, outcome),
-                uploaded=torch.cuda.Event(),
-                worked=torch.cuda.Event(),
-                downloaded=torch.cuda.Event(),
-            )
-            for _ in range(RING)
-        ]
-        self._next = 0
+        self._places = [_place(lane) for _ in range(RING)]
+        # memory that others gave back may still be in use there
+        lane.up.wait_stream(torch.cuda.current_stream(lane.device))
+        self._turns = cycle(self._places)
+        self._place = next(self._turns)
+        self.added, self._elapsed = 0, 0.0
 
-    def start(self, frame: Tensor) -> _Place:
-        """Send a frame on its way; the place's last one was taken."""
-        lane, place = self._lane, self._places[self._next]
-        self._next = (self._next + 1) % RING
+    @property
+    def full(self) -> bool:
+        """Whether a whole batch waits to be started."""
+        return self.added == len(self._place.on_device)
+
+    def add(self, frame: Tensor, elapsed: float) -> None:
+        """Send a frame on its way, into a batch that is not full.
+
+        ``elapsed`` is the time since the one before; it is heeded where a batch is one frame.
+        """
+        lane, place = self._lane, self._place
+        self._elapsed = elapsed
         if not frame.is_cuda and not frame.is_pinned():
-            frame = place.given.copy_(frame)
-        if frame.is_cuda:  # whoever made it may still be at it
-            self._up.wait_stream(torch.cuda.current_stream(lane.device))
-        with torch.cuda.stream(self._up):
-            self._up.wait_event(place.worked)  # what it held before was read
-            place.on_device.copy_(frame, non_blocking=True)
-            place.uploaded.record()
-        with torch.cuda.stream(self._work):
-            self._work.wait_event(place.uploaded)
-            self._work.wait_event(place.downloaded)
-            outcome = lane(place.on_device)
-            for name in _NAMES:
-                getattr(place.made, name).copy_(getattr(outcome, name))
-            place.worked.record()
-        with torch.cuda.stream(self._down):
-            self._down.wait_event(place.worked)
-            for name in _NAMES:
-                getattr(place.taken, name).copy_(getattr(place.made, name), non_blocking=True)
-            place.downloaded.record()
+            if place.given is None:
+                place.given = _pinned(place.on_device)
+            frame = place.given[self.added].copy_(frame)
+        if frame.is_cuda:  # whoever made it may still be at it, and may give it back too early
+            lane.up.wait_stream(torch.cuda.current_stream(lane.device))
+            frame.record_stream(lane.up)
+        with torch.cuda.stream(lane.up):
+            if not self.added:
+                lane.up.wait_event(place.worked)  # what it held before was read
+            place.on_device[self.added].copy_(frame, non_blocking=True)
+        self.added += 1
+
+    def start(self) -> _Place:
+        """Work on the frames that were added, and download what becomes of them."""
+        lane, place, count = self._lane, self._place, self.added
+        place.count = count
+        self._place, self.added = next(self._turns), 0
+        with torch.cuda.stream(lane.up):
+            if count < len(place.on_device):
+                place.on_device[count:].copy_(place.on_device[count - 1 : count])
+            place.uploaded.record(lane.up)
+        work = streams_of(lane.device).next_work()
+        with torch.cuda.stream(work), lane.used_on(work):
+            work.wait_event(place.uploaded)
+            work.wait_event(place.downloaded)
+            place.made.copy_(lane(place.on_device, self._elapsed).pixels)
+            lane.packing.pack(place.found)
+            place.worked.record(work)
+        with torch.cuda.stream(lane.down):
+            lane.down.wait_event(place.worked)
+            place.told.copy_(place.found, non_blocking=True)
+            place.taken[:count].copy_(place.made[:count], non_blocking=True)
+            place.downloaded.record(lane.down)
         return place
+
+    def settle(self) -> None:
+        """Wait until nothing is on its way any more."""
+        self._lane.up.synchronize()
+        self._lane.down.synchronize()
+
+
+def _place(lane: _Lane) -> _Place:
+    frames, packing = lane.frames, lane.packing
+    found = torch.empty(packing.size, dtype=torch.uint8, device=lane.device)
+    taken, told = _pinned(lane.outcome.pixels), _pinned(found)
+    outcome = packing.unpacked(taken, told)
+    return _Place(
+        on_device=torch.empty_like(frames),
+        made=torch.empty_like(lane.outcome.pixels),
+        found=found,
+        taken=taken,
+        told=told,
+        outcomes=tuple(map(outcome.frame, range(len(frames)))),
+        uploaded=torch.cuda.Event(),
+        worked=torch.cuda.Event(),
+        downloaded=torch.cuda.Event(),
+    )
 
 
 @torch.inference_mode()
-def _through(streams: list[_Stream], frames: Iterable[Tensor]) -> Iterator[Outcome]:
-    """Yield outcomes in the order of ``frames``, which go to the streams in turn."""
+def _through(streams: list[_Stream], frames: Iterable[Timed]) -> Iterator[Outcome]:
+    """Yield outcomes in the order of ``frames``, batches of which go to the streams in turn."""
     waiting: deque[_Place] = deque()
-    for number, frame in enumerate(frames):
-        if len(waiting) == RING * len(streams):
-            yield _finished(waiting)
-        waiting.append(streams[number % len(streams)].start(frame))
-    while waiting:
-        yield _finished(waiting)
+    turns = cycle(streams)
+    stream = next(turns)
+    try:
+        for frame, elapsed in frames:
+            if not stream.added and len(waiting) == RING * len(streams):
+                yield from _finished(waiting)
+            stream.add(frame, elapsed)
+            if stream.full:
+                waiting.append(stream.start())
+                stream = next(turns)
+        if stream.added:
+            waiting.append(stream.start())
+        while waiting:
+            yield from _finished(waiting)
+    finally:  # whoever stops early gives back memory that is still written to
+        for each in streams:
+            each.settle()
 
 
-def _finished(waiting: deque[_Place]) -> Outcome:
+def _finished(waiting: deque[_Place]) -> Iterator[Outcome]:
+    """Yield the outcomes of the batch that has been on its way longest."""
     place = waiting.popleft()
     place.downloaded.synchronize()
-    return place.taken
+    yield from place.outcomes[: place.count]
+
+
+def shown(frame: Tensor | Frame) -> Tensor:
+    """Return a frame's pixels, uint8 (H, W, 3)."""
+    return frame.view if isinstance(frame, Frame) else frame
 
 
 _NAMES = tuple(field.name for field in fields(Outcome))

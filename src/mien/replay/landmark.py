@@ -35,22 +35,23 @@ class Landmarks(nn.Module):
             row[list(group)] = 1 / len(group)
         self.register_buffer("five", five)
 
-    def forward(self, frame: Tensor, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, frames: Tensor, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return meshes (K, 468, 2) and points (K, 5, 2) in frame pixels, and presences (K,).
 
-        ``frame`` is uint8 (H, W, 3); ``points`` (K, 5, 2) are a detector's.
+        ``frames`` is uint8 (B, H, W, 3) or (H, W, 3); ``points`` (K, 5, 2) are a detector's, as
+        many of each frame, one frame after another.
         """
         state = _begun(points, self.taught)
         for _ in range(self._rounds):
-            meshes, now = self._run(frame, state[0])
+            meshes, now = self._run(frames, state[0])
             state = _settled(*state, meshes, now, self.five, self.shown, self._contract.size)
         _, _, mesh, presence, _ = state
         return mesh, _five_points(mesh, self.five, self.shown, self.taught), presence
 
-    def _run(self, frame: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
+    def _run(self, frames: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
         """Return meshes (K, 468, 2), in pixels of their crops, and presences (K,)."""
         contract, count = self._contract, len(matrices)
-        crops = self._codec.encode(cut(frame, matrices, contract.size))
+        crops = self._codec.encode(cut(frames, matrices, contract.size))
         outputs = self._network({contract.input: crops})
         mesh = outputs[contract.mesh].reshape(count, -1, 3)[..., :2]
         return mesh, outputs[contract.presence].reshape(count)

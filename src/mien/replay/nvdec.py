@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
+from mien.engines.streams import streams_of
 from mien.errors import ClipUnreadable, DecoderUnavailable, InvalidOption
 from mien.media.clip import Clip, ClipInfo, ahead
 from mien.media.clip.opening import explained, open_clip, pictures_of
@@ -83,7 +84,7 @@ class NvdecFrames:
     def _batches(self) -> Iterator[list[Tensor]]:
         """Yield frames that are ready, whichever stream they are used on."""
         # a stream of its own: the decoder's work and ours does not queue up behind the caller's
-        aside = torch.cuda.Stream(self.device)
+        aside = streams_of(self.device).fresh()
         with torch.cuda.device(self.device), torch.cuda.stream(aside):
             decoder = self._opened(aside)
             left = self._count

@@ -3,6 +3,9 @@
 There, pictures are cut to what a face needs, and resized to whole pixels: so the processor has to
 know where the face is. Here the resize is a product with a matrix of filter weights on either side,
 computed where the picture lies, onto a window of fixed size.
+
+Both take several frames at once, (B, H, W, 3), with as many faces of each, one frame after another;
+one frame alone may be (H, W, 3).
 """
 
 from __future__ import annotations
@@ -28,23 +31,28 @@ FAINT = 1 / 512
 """Opacity that changes no code."""
 
 
-def cut(frame: Tensor, matrices: Tensor, size: int) -> Tensor:
-    """Return crops, float32 (K, 3, size, size) in [0, 1], of ``frame``, uint8 (H, W, 3).
+def cut(frames: Tensor, matrices: Tensor, size: int) -> Tensor:
+    """Return crops, float32 (K, 3, size, size) in [0, 1], of ``frames``, uint8 ([B,] H, W, 3).
 
-    ``matrices`` (K, 2, 3) are similarities from frame pixels to crop pixels. The filters are those
-    of ``geometry.cut``: a triangle when a face shrinks, a cubic when it grows. Beyond the frame its
-    edge pixels are repeated.
+    ``matrices`` (K, 2, 3) are similarities from frame pixels to crop pixels, K / B of each frame.
+    The filters are those of ``geometry.cut``: a triangle when a face shrinks, a cubic when it
+    grows. Beyond a frame its edge pixels are repeated.
     """
-    height, width = frame.shape[:2]
-    if usable(frame):
+    height, width = frames.shape[-3:-1]
+    frames = frames.view(-1, height, width, 3)
+    if usable(frames):
         from mien.kernels.cut import cut as in_one_pass
 
-        return in_one_pass(frame, _table(matrices, size, height, width), size, size)
+        return in_one_pass(frames, _table(matrices, size, height, width), size, size)
     scale, back, across, down = _pieces(matrices, size, height, width)
     side = math.ceil(size * math.sqrt(2)) + SPARE
     rows = down.filters(scale, side, height)[:, None]
     columns = across.filters(scale, side, width)[:, None]
-    window = rows @ frame.permute(2, 0, 1).float() @ columns.transpose(-1, -2)
+    each = len(matrices) // len(frames)
+    parts = zip(frames, rows.split(each), columns.split(each), strict=True)
+    window = torch.cat(  # frame by frame: a product of all at once would copy a frame for each face
+        [r @ frame.permute(2, 0, 1).float() @ c.transpose(-1, -2) for frame, r, c in parts]
+    )
     # crop pixel -> frame -> window
     grid = lookup(compose(_placed(across, down), back), (size, size), (side, side))
     # what lies beyond the resized piece is not its edge: look no further than there
@@ -89,22 +97,34 @@ def whole_table(size: tuple[int, int], frame: tuple[int, int]) -> Tensor:
     return torch.tensor([[*back, 0, width, columns, 0, height, rows, 1]], dtype=torch.float32)
 
 
-def lay(frame: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tensor:
-    """Return ``frame``, uint8 (H, W, 3), with ``patches`` laid over it.
+def lay(frames: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tensor:
+    """Return ``frames``, uint8 ([B,] H, W, 3), with ``patches`` laid over them.
 
-    ``patches`` is float (K, 4, S, S): RGB in [0, 1], multiplied by the last channel, the opacity.
-    ``matrices`` (K, 2, 3) take frame pixels to patch pixels, ``order`` (K,) says which lies lowest.
+    ``patches`` is float (B K, 4, S, S): RGB in [0, 1], multiplied by the last channel, the opacity.
+    ``matrices`` (B K, 2, 3) take frame pixels to patch pixels, ``order`` (K,) says which of a
+    frame's patches lies lowest, which above it and so on.
     """
     fine, grids = _enlarged(patches, matrices, _finer(patches.shape[-1], patches.device))
-    if usable(frame):
+    if usable(frames):
         from mien.kernels.lay import lay as in_place
 
-        made = frame.clone(memory_format=torch.contiguous_format)
-        in_place(made, fine, grids, order, FAINT)
+        made = frames.clone(memory_format=torch.contiguous_format)
+        in_place(made.view(-1, *frames.shape[-3:]), fine, grids, order, FAINT)
         return made
+    parts = zip(
+        frames.view(-1, *frames.shape[-3:]),
+        fine.split(len(order)),
+        grids.split(len(order)),
+        strict=True,
+    )
+    return torch.stack([_laid(*part, order) for part in parts]).view(frames.shape)
+
+
+def _laid(frame: Tensor, fine: Tensor, grids: Tensor, order: Tensor) -> Tensor:
+    """Return one frame, uint8 (H, W, 3), with what ``_enlarged`` returned laid over it."""
     (height, width), side = frame.shape[:2], fine.shape[-1]
     planes = frame.permute(2, 0, 1).float()
-    for i in range(len(patches)):
+    for i in range(len(fine)):
         which = order[i : i + 1]
         laid = functional.grid_sample(
             fine[which],
@@ -115,7 +135,7 @@ def lay(frame: Tensor, patches: Tensor, matrices: Tensor, order: Tensor) -> Tens
         )[0]
         laid = torch.where(laid[-1:] > FAINT, laid, 0)  # a cubic swings about nothing
         planes = torch.addcmul(laid[:-1] * 255, 1 - laid[-1:], planes)
-    return planes.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous()
+    return planes.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0)
 
 
 @fused

@@ -15,9 +15,11 @@ seen to the face as it is; the shape is what is left, in units of the face, poin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from math import exp, pi
+from math import pi
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,63 +38,65 @@ INERTIA = 0.12
 """Seconds over which a velocity is averaged."""
 
 
-@dataclass(slots=True)
-class _Motion:
-    """One face over time."""
+class Motions(NamedTuple):
+    """K faces over time, of N points in two dimensions or with depth; float64."""
 
-    time: Fraction
     first: Tensor
-    """float64 (N, 2): its points when it was first seen, centred, of size 1."""
+    """(K, N, 2): the points when the face was first seen, centred, of size 1."""
 
     pose: Tensor
-    """float64 (4,): its middle in pixels, logarithm of its size, roll in radians."""
+    """(K, 4): its middle in pixels, logarithm of its size, roll in radians."""
 
     velocity: Tensor
-    """float64 (4,): of the pose, per second."""
+    """(K, 4): of the pose, per second."""
 
-    age: int
-    """How many frames came before."""
+    age: Tensor
+    """(K,): how many frames came before."""
 
     shape: Tensor
-    """float64 (N, 3): deviation of its points from ``first``, and their depth, by its size."""
+    """(K, N, 2 or 3): deviation of its points from ``first``, and their depth, by its size."""
 
 
 class Steady:
     """Smooths the faces of one clip, track by track."""
 
     def __init__(self) -> None:
-        self._motions: dict[int, _Motion] = {}
+        self.reset()
 
     def reset(self) -> None:
         """Forget all faces, as after a cut."""
-        self._motions = {}
+        self._numbers: list[int] = []
+        self._motions: Motions | None = None
+        self._time = Fraction(0)
 
     def __call__(self, faces: Faces, time: Fraction) -> Faces:
         """Return ``faces``, which have ids and a mesh, smoothed; ``time`` grows from call to call.
 
         A face that was not there in the call before comes back as it is.
         """
-        before, self._motions = self._motions, {}
         if not len(faces):
+            self.reset()
             return faces
         assert faces.mesh is not None
         measured = torch.cat([faces.mesh, torch.nn.functional.pad(faces.points, (0, 1))], dim=1)
-        smooth = measured.clone()
-        for row, number in enumerate(faces.ids.tolist()):
-            motion = before.get(number)
-            if motion is None:
-                self._motions[number] = _begin(measured[row].double(), time)
-            else:
-                self._motions[number] = motion = _step(motion, measured[row].double(), time)
-                smooth[row] = _points(motion).to(smooth)
-        old = torch.tensor([n in before for n in faces.ids.tolist()], device=smooth.device)
+        numbers, device = faces.ids.tolist(), measured.device
+        rows = {number: row for row, number in enumerate(self._numbers)}
+        old = torch.tensor([number in rows for number in numbers], device=device)
+        motions, smooth = begun(measured.double()), measured
+        if self._motions is not None:
+            kept = taken(self._motions, [rows.get(number, 0) for number in numbers])
+            gap = torch.tensor(float(time - self._time), dtype=torch.float64, device=device)
+            kept = moved(kept, measured.double(), gap)
+            motions = chosen(old, kept, motions)
+            smooth = torch.where(old[:, None, None], points_of(kept).to(measured), measured)
+        self._numbers, self._motions, self._time = numbers, motions, time
         mesh, points = smooth[:, : faces.mesh.shape[1]], smooth[:, faces.mesh.shape[1] :, :2]
         low, high = mesh[..., :2].amin(dim=1), mesh[..., :2].amax(dim=1)
         boxes = torch.where(old[:, None], torch.cat([low, high], dim=1), faces.boxes)
         return replace(faces, boxes=boxes, points=points.contiguous(), mesh=mesh.contiguous())
 
 
-def gains(deviations: Tensor, band: float, base: float) -> Tensor:
+def gains(deviations: Tensor, band: float, base: float | Tensor) -> Tensor:
     """Return which share of ``deviations`` >= 0 is taken: ``base`` of none, all from ``band`` on.
 
     With the square between, the rest is at most 0.385 (1 - ``base``) of the band.
@@ -100,45 +104,69 @@ def gains(deviations: Tensor, band: float, base: float) -> Tensor:
     return base + (1 - base) * (deviations / band).clamp_max(1).square()
 
 
-def _begin(measured: Tensor, time: Fraction) -> _Motion:
-    middle = measured[:, :2].mean(dim=0)
-    first = measured[:, :2] - middle
-    size = first.square().sum(dim=1).mean().sqrt()
-    pose = torch.stack([*middle, size.log(), torch.zeros_like(size)])
-    depth = measured[:, 2:] / size
-    shape = torch.cat([torch.zeros_like(first), depth], dim=1)
-    return _Motion(time, first / size, pose, torch.zeros_like(pose), 0, shape)
+def begun(measured: Tensor) -> Motions:
+    """Return faces that are seen for the first time; ``measured`` is float64 (K, N, 2 or 3)."""
+    middle = measured[..., :2].mean(dim=1)
+    first = measured[..., :2] - middle[:, None]
+    size = first.square().sum(dim=2).mean(dim=1).sqrt()
+    nothing = torch.zeros_like(size)
+    pose = torch.cat([middle, torch.stack([size.log(), nothing], dim=1)], dim=1)
+    depth = measured[..., 2:] / size[:, None, None]
+    shape = torch.cat([torch.zeros_like(first), depth], dim=2)
+    return Motions(first / size[:, None, None], pose, torch.zeros_like(pose), nothing, shape)
 
 
-def _step(motion: _Motion, measured: Tensor, time: Fraction) -> _Motion:
-    gap = float(time - motion.time)
-    matrix = fit_similarity(motion.first, measured[:, :2])
-    a, b = matrix[0, 0], matrix[1, 0]
+def moved(motions: Motions, measured: Tensor, gap: Tensor) -> Motions:
+    """Return faces as they are ``gap`` > 0 seconds later, float64 (), by what was ``measured``."""
+    matrix = fit_similarity(motions.first, measured[..., :2])
+    a, b = matrix[:, 0, 0], matrix[:, 1, 0]
     size = torch.hypot(a, b)
-    found = torch.stack([*matrix[:, 2], size.log(), torch.atan2(b, a)])
-    expected = motion.pose + motion.velocity * gap
-    off = found - expected
-    off[3] = (off[3] + pi).remainder(2 * pi) - pi
-    way = torch.hypot(off[0], off[1]) / size
-    share = gains(torch.stack([way, way, *off[2:].abs()]), POSE_BAND, 1 - exp(-gap / POSE_CALM))
+    angle = torch.stack([size.log(), torch.atan2(b, a)], dim=1)
+    expected = motions.pose + motions.velocity * gap
+    off = torch.cat([matrix[:, :, 2], angle], dim=1) - expected
+    off = torch.cat([off[:, :3], (off[:, 3:] + pi).remainder(2 * pi) - pi], dim=1)
+    way = (torch.hypot(off[:, 0], off[:, 1]) / size)[:, None]
+    share = gains(torch.cat([way, way, off[:, 2:].abs()], dim=1), POSE_BAND, _new(gap, POSE_CALM))
     # what is as small as the noise says little about the velocity
-    velocity = motion.velocity + (1 - exp(-gap / INERTIA)) * share * off / gap
+    velocity = motions.velocity + _new(gap, INERTIA) * share * off / gap
     # at first the mean of what came is the best there is; the very first, which the detector
     # guessed and no frame before, does not count
-    age = motion.age + 1
-    pose = expected + share.clamp_min(1 / age) * off
-    unposed = apply(invert(matrix), measured[:, :2]) - motion.first
-    change = torch.cat([unposed, measured[:, 2:] / size], dim=1) - motion.shape
-    share = gains(change.norm(dim=1, keepdim=True), SHAPE_BAND, 1 - exp(-gap / SHAPE_CALM))
-    shape = motion.shape + share.clamp_min(1 / age) * change
-    return _Motion(time, motion.first, pose, velocity, age, shape)
+    age = motions.age + 1
+    least = 1 / age
+    pose = expected + torch.maximum(share, least[:, None]) * off
+    unposed = apply(invert(matrix), measured[..., :2]) - motions.first
+    depth = measured[..., 2:] / size[:, None, None]
+    change = torch.cat([unposed, depth], dim=2) - motions.shape
+    share = gains(change.norm(dim=2, keepdim=True), SHAPE_BAND, _new(gap, SHAPE_CALM))
+    shape = motions.shape + torch.maximum(share, least[:, None, None]) * change
+    return Motions(motions.first, pose, velocity, age, shape)
 
 
-def _points(motion: _Motion) -> Tensor:
-    """Return the points (N, 3) in pixels."""
-    x, y, log_size, roll = motion.pose
-    size = log_size.exp()
-    flat = (motion.first + motion.shape[:, :2]) * size
-    c, s = roll.cos(), roll.sin()
-    turned = torch.stack([c * flat[:, 0] - s * flat[:, 1], s * flat[:, 0] + c * flat[:, 1]], dim=1)
-    return torch.cat([turned + torch.stack([x, y]), motion.shape[:, 2:] * size], dim=1)
+def points_of(motions: Motions) -> Tensor:
+    """Return the points (K, N, 2 or 3) in pixels."""
+    size = motions.pose[:, 2].exp()[:, None]
+    c, s = motions.pose[:, 3].cos()[:, None], motions.pose[:, 3].sin()[:, None]
+    x, y = ((motions.first + motions.shape[..., :2]) * size[..., None]).unbind(dim=2)
+    turned = torch.stack([c * x - s * y, s * x + c * y], dim=2)
+    flat = turned + motions.pose[:, None, :2]
+    return torch.cat([flat, motions.shape[..., 2:] * size[..., None]], dim=2)
+
+
+def taken(motions: Motions, rows: Tensor | Sequence[int]) -> Motions:
+    """Return some of the faces, or some of them more than once."""
+    return Motions(*(values[rows] for values in motions))
+
+
+def chosen(which: Tensor, these: Motions, others: Motions) -> Motions:
+    """Return ``these`` faces where ``which``, bool (K,), says so, and elsewhere the others."""
+    return Motions(
+        *(
+            torch.where(which.view(-1, *[1] * (one.dim() - 1)), one, other)
+            for one, other in zip(these, others, strict=True)
+        )
+    )
+
+
+def _new(gap: Tensor, calm: float) -> Tensor:
+    """Return what share of an average over ``calm`` seconds ``gap`` seconds make."""
+    return 1 - (-gap / calm).exp()

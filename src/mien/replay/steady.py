@@ -1,0 +1,329 @@
+"""Steadiness in a frame of fixed capacity: what was seen before, as tensors.
+
+Does what ``stages.track`` and ``stages.steady`` do for clips, with a fixed number of tracks and no
+look at any number, so that a CUDA graph can hold it. A face that the detector misses is looked for
+where it is expected, in a slot that is empty anyway; the mesh network says whether it is there. No
+embedding settles who somebody is: people are told apart by place alone, so that after a cut within
+a scene, which changes no colours, somebody may have the id of whoever was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from mien.geometry import intersection_over_smaller
+from mien.kernels import fused
+from mien.pipeline.finder import GUESS, real
+from mien.pipeline.following import LARGER
+from mien.pipeline.watching import PAUSE
+from mien.replay.pairs import apart, middles, pairs, sizes
+from mien.replay.shot import Shots
+from mien.stages.association import GLIDE, GROWTH, REACH, WANDER
+from mien.stages.landmark import POINTS
+from mien.stages.steady import Motions, begun, chosen, moved, points_of
+from mien.stages.track import GONE, INERTIA, JUMP, KEEP, SHARED, SURE, UNCONFIRMED
+
+FIVE = 5
+
+SPARE = 2
+"""Tracks for each slot: those who are lost are waited for while others take their slots."""
+
+Place = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+"""Takes points (K, 5, 2), and places the mesh there in the present frame; see Landmarks."""
+
+
+class Tracks(NamedTuple):
+    """M faces as they were last seen, those first that were seen last."""
+
+    number: Tensor
+    """int64 (M,): ids."""
+
+    since: Tensor
+    """float64 (M,): seconds since it was seen; infinite where there is no track."""
+
+    unsure: Tensor
+    """float64 (M,): seconds since a detector found it."""
+
+    led: Tensor
+    """bool (M,): whether it is the largest, or was when it was last seen."""
+
+    score: Tensor
+    """float32 (M,): what the detector last gave it."""
+
+    speed: Tensor
+    """float32 (M, 2): of its middle, pixels a second."""
+
+    boxes: Tensor
+    """float32 (M, 4), not smoothed."""
+
+    five: Tensor
+    """float32 (M, 5, 2): its points, not smoothed."""
+
+    first: Tensor
+    pose: Tensor
+    velocity: Tensor
+    age: Tensor
+    shape: Tensor
+    """These five are those of Motions."""
+
+    @property
+    def motions(self) -> Motions:
+        """The faces as the filter knows them."""
+        return Motions(*self[-5:])
+
+    @classmethod
+    def none(cls, count: int) -> Tracks:
+        """Return ``count`` empty tracks."""
+        whole = torch.zeros(count, POINTS + FIVE, 2, dtype=torch.float64)
+        four = torch.zeros(count, 4, dtype=torch.float64)
+        one = torch.zeros(count, dtype=torch.float64)
+        return cls(
+            number=torch.full((count,), -1),
+            since=torch.full_like(one, torch.inf),
+            unsure=one,
+            led=torch.zeros(count, dtype=torch.bool),
+            score=torch.zeros(count),
+            speed=torch.zeros(count, 2),
+            boxes=torch.zeros(count, 4),
+            five=torch.zeros(count, FIVE, 2),
+            first=whole,
+            pose=four,
+            velocity=four.clone(),
+            age=one.clone(),
+            shape=whole.clone(),
+        )
+
+
+class Followed(NamedTuple):
+    """The faces in K slots, the largest first, smoothed."""
+
+    mesh: Tensor
+    """float32 (K, 468, 2)."""
+
+    points: Tensor
+    """float32 (K, 5, 2)."""
+
+    boxes: Tensor
+    """float32 (K, 4)."""
+
+    scores: Tensor
+    """float32 (K,): the detector's, or what it last was; 0 in a slot without a face."""
+
+    there: Tensor
+    """bool (K,): whether there is a face."""
+
+    ids: Tensor
+    """int64 (K,): the same for the same face over time; -1 in a slot without a face."""
+
+    leads: Tensor
+    """bool (K,): the largest face. It stays so until another has LARGER times its area; nobody
+    leads while it is lost."""
+
+
+class SteadySlots(nn.Module):
+    """Follows the faces of one clip, whose frames come in order."""
+
+    count: Tensor
+    never: Tensor
+    since: Tensor
+
+    def __init__(self, size: tuple[int, int], *, slots: int) -> None:
+        """``size`` (H, W) is that of the picture in which cuts are looked for."""
+        super().__init__()
+        self.shots = Shots(size)
+        for name, values in Tracks.none(SPARE * slots)._asdict().items():
+            self.register_buffer(name, values)
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("never", torch.zeros((), dtype=torch.float64))
+
+    def forward(
+        self, pixels: Tensor, places: Tensor, scores: Tensor, place: Place, elapsed: Tensor | None
+    ) -> Followed:
+        """Return the faces in a frame, whose ``pixels`` are float32 (3, H, W) in [0, 255].
+
+        ``places`` (K, 5, 2) and ``scores`` (K,) are a detector's. ``elapsed``, float64 (), is the
+        time in seconds since the frame before; 0, more than PAUSE and None begin a new shot, as
+        does a cut: then nobody is known.
+        """
+        elapsed = self.never if elapsed is None else elapsed
+        tracks, boxes, five, known = _expected(elapsed, self.shots(pixels), self.tracks)
+        places = carried(places, scores, boxes, five, known, tracks.since)
+        mesh, points, presence = place(places)
+        followed, now, count = _followed(
+            elapsed, mesh, points, presence, scores, tracks, boxes, known, self.count
+        )
+        self.count.copy_(count)
+        for mine, new in zip(self.tracks, now, strict=True):
+            mine.copy_(new)
+        return followed
+
+    @property
+    def tracks(self) -> Tracks:
+        """The faces that are known, in memory that each frame writes anew."""
+        return Tracks(*(getattr(self, name) for name in Tracks._fields))
+
+    def reset(self) -> None:
+        """Forget all."""
+        self.since.fill_(torch.inf)
+        self.count.zero_()
+
+    def state(self) -> tuple[Tensor, ...]:
+        """Return a copy of what is known: see ``take``."""
+        return tuple(x.clone() for x in (self.shots.before, self.count, *self.tracks))
+
+    def take(self, state: tuple[Tensor, ...]) -> None:
+        """Know what another knew, maybe of more or fewer slots; who does not fit is forgotten."""
+        self.reset()
+        before, count, *tracks = state
+        self.shots.before.copy_(before)
+        self.count.copy_(count)
+        for mine, given in zip(self.tracks, tracks, strict=True):
+            rows = min(len(mine), len(given))
+            mine[:rows].copy_(given[:rows])
+
+
+@fused
+def _expected(
+    elapsed: Tensor, cut: Tensor, tracks: Tracks
+) -> tuple[Tracks, Tensor, Tensor, Tensor]:
+    """Return the tracks, older by ``elapsed``, and where they are expected.
+
+    That is boxes (M, 4) and points (M, 5, 2), and which of them are waited for, bool (M,).
+    """
+    since = tracks.since + elapsed
+    fresh = (elapsed <= 0) | (elapsed > PAUSE) | cut
+    known = (since <= KEEP) & ~fresh
+    way = (GLIDE * (1 - (-since / GLIDE).exp())).to(tracks.speed)
+    shift = tracks.speed * way[:, None]
+    boxes, five = tracks.boxes + shift.repeat(1, 2), tracks.five + shift[:, None]
+    return tracks._replace(since=since, unsure=tracks.unsure + elapsed), boxes, five, known
+
+
+@fused
+def carried(
+    places: Tensor, scores: Tensor, boxes: Tensor, five: Tensor, known: Tensor, since: Tensor
+) -> Tensor:
+    """Return where to look for faces, points (K, 5, 2): where a detector saw some, ``places``.
+
+    Its empty slots are for those of the tracks, expected at ``boxes`` (M, 4) and ``five``
+    (M, 5, 2), that none of what it saw can be.
+    """
+    seen = scores >= GUESS
+    way = (places.mean(dim=1)[:, None] - five.mean(dim=1)).norm(dim=2) / sizes(boxes)
+    reach = REACH + WANDER * since
+    could = (way <= reach) & seen[:, None] & known
+    missed = known & ~pairs(torch.where(could, way / reach, torch.inf)).any(dim=0)
+    # the first who is missed gets the first slot that is empty, and so on
+    who = (~missed).int().sort(stable=True).indices
+    rank = seen.int().sort(stable=True).indices.sort().indices
+    who = who[rank]
+    return torch.where((~seen & missed[who])[:, None, None], five[who], places)
+
+
+@fused
+def _followed(
+    elapsed: Tensor,
+    mesh: Tensor,
+    points: Tensor,
+    presence: Tensor,
+    scores: Tensor,
+    tracks: Tracks,
+    expected: Tensor,
+    known: Tensor,
+    count: Tensor,
+) -> tuple[Followed, Tracks, Tensor]:
+    """Return the faces, the tracks after this frame, and how many ids were given."""
+    measured = torch.cat([mesh, points], dim=1)
+    boxes = torch.cat([mesh.amin(dim=1), mesh.amax(dim=1)], dim=1)
+    there, same = _matched(measured, boxes, presence, scores, tracks, expected, known)
+    old, row = same.any(dim=1), same.int().argmax(dim=1)
+    mine = Tracks(*(values[row] for values in tracks))
+
+    raw = measured.double()
+    gap = elapsed.clamp_min(1e-6)
+    motions = moved(mine.motions, raw, gap)
+    smooth = points_of(motions)
+    # who was not there in the frame before comes back as it is
+    goes_on = old & (mine.since <= elapsed) & torch.isfinite(smooth).all(dim=2).all(dim=1)
+    motions = chosen(goes_on, motions, begun(raw))
+    smooth = torch.where(goes_on[:, None, None], smooth.to(measured), measured)
+    flat = smooth[:, :POINTS]
+    shown = torch.cat([flat.amin(dim=1), flat.amax(dim=1)], dim=1)
+
+    ahead = (middles(boxes) - middles(mine.boxes)) / mine.since.clamp_min(1e-6)[:, None]
+    share = (1 - (-mine.since / INERTIA).exp())[:, None]
+    speed = torch.where(old[:, None], mine.speed + share * (ahead - mine.speed), 0)
+    found = scores >= GUESS
+    area = (shown[:, 2:] - shown[:, :2]).prod(dim=1)
+    rank = torch.where(there, torch.where(old & mine.led, LARGER * area, area), 0)
+    order = rank.sort(descending=True, stable=True).indices
+    now = Tracks(
+        number=torch.where(old, mine.number, -1),
+        since=torch.where(there, 0, torch.inf).to(mine.since),
+        unsure=torch.where(found, 0, mine.unsure),
+        led=old & mine.led,
+        score=torch.where(there, torch.where(found, scores, mine.score), 0),
+        speed=speed.to(mine.speed),
+        boxes=boxes,
+        five=points,
+        **motions._asdict(),
+    )
+    now = Tracks(*(values[order] for values in now))
+    there, smooth, shown, old = there[order], smooth[order], shown[order], old[order]
+
+    lost = known & ~same.any(dim=0)
+    first = torch.arange(len(there), device=there.device) == 0
+    leads = there & first & ~(lost & tracks.led).any()
+    new = there & ~old
+    ids = torch.where(new, count + new.cumsum(dim=0) - 1, now.number)
+    ids = torch.where(there, ids, -1)
+    followed = Followed(
+        mesh=smooth[:, :POINTS],
+        points=smooth[:, POINTS:],
+        boxes=shown,
+        scores=now.score,
+        there=there,
+        ids=ids,
+        leads=leads,
+    )
+    now = now._replace(number=ids, led=leads)
+    gone = tracks._replace(since=torch.where(lost, tracks.since, torch.inf))
+    both = Tracks(*(torch.cat(pair) for pair in zip(now, gone, strict=True)))
+    latest = both.since.sort(stable=True).indices[: len(known)]
+    return followed, Tracks(*(values[latest] for values in both)), count + new.sum()
+
+
+def _matched(
+    measured: Tensor,
+    boxes: Tensor,
+    presence: Tensor,
+    scores: Tensor,
+    tracks: Tracks,
+    expected: Tensor,
+    known: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Return in which slots there is a face, bool (K,), and whose it is, bool (K, M)."""
+    sound = torch.isfinite(measured).all(dim=2).all(dim=1)
+    found = scores >= GUESS
+    certain = found & real(scores, presence) & sound
+    # by itself it would be no face: but there was one
+    weak = (presence >= GONE) & ~certain & sound
+    way, growth = apart(expected, boxes)
+    reach = torch.where(certain[:, None], REACH + WANDER * tracks.since, JUMP)
+    near = (way <= reach) & (growth <= torch.where(certain, 2 * GROWTH, GROWTH)[:, None])
+    sure = (presence >= SURE) | found
+    could = near & (certain | weak)[:, None] & (sure[:, None] | (tracks.unsure <= UNCONFIRMED))
+    cost = torch.where(could & known, way / reach + growth, torch.inf)
+    # two cannot both be where they seem to be: a mesh has slipped from its face to another's
+    nearest = torch.where(certain, -1, cost.amin(dim=1))
+    line = torch.arange(len(nearest), device=nearest.device)
+    better = (nearest < nearest[:, None]) | ((nearest == nearest[:, None]) & (line < line[:, None]))
+    over = intersection_over_smaller(boxes, boxes) > SHARED
+    held = certain | (nearest < torch.inf)
+    slipped = weak & (over & better & held).any(dim=1)
+    same = pairs(torch.where(slipped[:, None], torch.inf, cost))
+    return certain | same.any(dim=1), same
