@@ -55,6 +55,7 @@ def refusal(kind: str, attributes: dict[str, Any]) -> str | None:
 
 
 LIMITS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "AveragePool": {"ceil_mode": (0,)},
     "MaxPool": {"ceil_mode": (0,)},
     "Pad": {"mode": ("constant",)},
     "DepthToSpace": {"mode": ("CRD",)},
@@ -178,6 +179,20 @@ def _pad(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:
     return _padded(inputs[0], pads, fill)
 
 
+def _average_pool(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:
+    pads = list(attributes.get("pads", [0, 0, 0, 0]))
+    size, strides = attributes["kernel_shape"], attributes.get("strides", (1, 1))
+    x = inputs[0].float()
+    if not attributes.get("count_include_pad", 0) and any(pads):
+        # by sums, so that borders may differ and each pixel counts only where it is
+        ones = _padded(torch.ones_like(x[:1, :1]), pads)
+        share = functional.avg_pool2d(ones, size, strides)
+        y: Tensor = functional.avg_pool2d(_padded(x, pads), size, strides) / share
+    else:
+        y = functional.avg_pool2d(_padded(x, pads), size, strides)
+    return y.to(inputs[0].dtype)
+
+
 def _max_pool(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:
     x, pads = inputs[0], list(attributes.get("pads", [0, 0, 0, 0]))
     if any(pads):
@@ -201,6 +216,7 @@ def _reduce_mean(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:
 
 OPERATORS: dict[str, Rule] = {
     "Add": each(operator.add),
+    "AveragePool": _average_pool,
     "Cast": cast,
     # a batch normalisation, once its four terms are two
     "ChannelAffine": _channel_affine,
@@ -236,6 +252,7 @@ OPERATORS: dict[str, Rule] = {
     "Sigmoid": lambda i, _: torch.sigmoid(i[0]),
     "Slice": slice_,
     "Softmax": lambda i, a: i[0].float().softmax(dim=a.get("axis", -1)),
+    "Sqrt": lambda i, _: torch.sqrt(i[0]),
     "Squeeze": lambda i, _: i[0].flatten(1),
     "Sub": each(operator.sub),
     "Tanh": lambda i, _: torch.tanh(i[0]),

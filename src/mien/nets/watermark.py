@@ -182,7 +182,7 @@ class Extractor(nn.Module):
     def __init__(self, shape: ExtractorShape | None = None) -> None:
         super().__init__()
         self.shape = shape = shape or ExtractorShape()
-        self.stem = nn.Conv2d(8, shape.width, 3, padding=1)
+        self.stem = nn.Conv2d(2, shape.width, 6, stride=2, padding=2)
         self.blocks = nn.Sequential(*(_Block(shape.width, step) for step in shape.reach))
         self.out = nn.Conv2d(shape.width, 4, 3, padding=1)
 
@@ -191,8 +191,7 @@ class Extractor(nn.Module):
         apart = y - mean(y, WIDE)
         inverse = (mean(apart * apart, WIDE) + LEAST**2).rsqrt()
         even = (apart * inverse).clamp(-3.0, 3.0)
-        x = functional.pixel_unshuffle(torch.cat([y / 64, even], dim=1), 2)
-        x = self.out(self.blocks(self.stem(x)))
+        x = self.out(self.blocks(self.stem(torch.cat([y / 64, even], dim=1))))
         found: Tensor = functional.pixel_shuffle(x, 2)
         return found
 

@@ -150,16 +150,18 @@ class SteadySlots(nn.Module):
         does a cut: then nobody is known.
         """
         elapsed = self.never if elapsed is None else elapsed
-        tracks, boxes, five, known = _expected(elapsed, self.shots(pixels), self.tracks)
-        places = carried(places, scores, boxes, five, known, tracks.since)
+        tracks = self.tracks
+        since, unsure, boxes, five, known = _expected(elapsed, self.shots(pixels), *tracks)
+        places = carried(places, scores, boxes, five, known, since)
         mesh, points, presence = place(places)
+        tracks = tracks._replace(since=since, unsure=unsure)
         followed, now, count = _followed(
-            elapsed, mesh, points, presence, scores, tracks, boxes, known, self.count
+            elapsed, mesh, points, presence, scores, boxes, known, self.count, *tracks
         )
         self.count.copy_(count)
         for mine, new in zip(self.tracks, now, strict=True):
             mine.copy_(new)
-        return followed
+        return Followed(*followed)
 
     @property
     def tracks(self) -> Tracks:
@@ -186,21 +188,26 @@ class SteadySlots(nn.Module):
             mine[:rows].copy_(given[:rows])
 
 
+# What is compiled takes and returns plain tuples: PyTorch 2.11's compiler returns named ones empty
+
+
 @fused
 def _expected(
-    elapsed: Tensor, cut: Tensor, tracks: Tracks
-) -> tuple[Tracks, Tensor, Tensor, Tensor]:
-    """Return the tracks, older by ``elapsed``, and where they are expected.
+    elapsed: Tensor, cut: Tensor, *values: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return what of Tracks, ``values``, is older by ``elapsed``, and where they are expected.
 
-    That is boxes (M, 4) and points (M, 5, 2), and which of them are waited for, bool (M,).
+    That is ``since``, ``unsure``, boxes (M, 4), points (M, 5, 2), and which of them are waited
+    for, bool (M,).
     """
+    tracks = Tracks(*values)
     since = tracks.since + elapsed
     fresh = (elapsed <= 0) | (elapsed > PAUSE) | cut
     known = (since <= KEEP) & ~fresh
     way = (GLIDE * (1 - (-since / GLIDE).exp())).to(tracks.speed)
     shift = tracks.speed * way[:, None]
     boxes, five = tracks.boxes + shift.repeat(1, 2), tracks.five + shift[:, None]
-    return tracks._replace(since=since, unsure=tracks.unsure + elapsed), boxes, five, known
+    return since, tracks.unsure + elapsed, boxes, five, known
 
 
 @fused
@@ -231,12 +238,16 @@ def _followed(
     points: Tensor,
     presence: Tensor,
     scores: Tensor,
-    tracks: Tracks,
     expected: Tensor,
     known: Tensor,
     count: Tensor,
-) -> tuple[Followed, Tracks, Tensor]:
-    """Return the faces, the tracks after this frame, and how many ids were given."""
+    *values: Tensor,
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+    """Return what Followed holds, what Tracks, ``values``, hold next, and how many ids there are.
+
+    ``count`` is how many there were.
+    """
+    tracks = Tracks(*values)
     measured = torch.cat([mesh, points], dim=1)
     boxes = torch.cat([mesh.amin(dim=1), mesh.amax(dim=1)], dim=1)
     there, same = _matched(measured, boxes, presence, scores, tracks, expected, known)
@@ -261,40 +272,27 @@ def _followed(
     area = (shown[:, 2:] - shown[:, :2]).prod(dim=1)
     rank = torch.where(there, torch.where(old & mine.led, LARGER * area, area), 0)
     order = rank.sort(descending=True, stable=True).indices
-    now = Tracks(
-        number=torch.where(old, mine.number, -1),
-        since=torch.where(there, 0, torch.inf).to(mine.since),
-        unsure=torch.where(found, 0, mine.unsure),
-        led=old & mine.led,
-        score=torch.where(there, torch.where(found, scores, mine.score), 0),
-        speed=speed.to(mine.speed),
-        boxes=boxes,
-        five=points,
-        **motions._asdict(),
-    )
-    now = Tracks(*(values[order] for values in now))
+    number = torch.where(old, mine.number, -1)[order]
     there, smooth, shown, old = there[order], smooth[order], shown[order], old[order]
 
     lost = known & ~same.any(dim=0)
     first = torch.arange(len(there), device=there.device) == 0
     leads = there & first & ~(lost & tracks.led).any()
     new = there & ~old
-    ids = torch.where(new, count + new.cumsum(dim=0) - 1, now.number)
+    ids = torch.where(new, count + new.cumsum(dim=0) - 1, number)
     ids = torch.where(there, ids, -1)
-    followed = Followed(
-        mesh=smooth[:, :POINTS],
-        points=smooth[:, POINTS:],
-        boxes=shown,
-        scores=now.score,
-        there=there,
-        ids=ids,
-        leads=leads,
-    )
-    now = now._replace(number=ids, led=leads)
-    gone = tracks._replace(since=torch.where(lost, tracks.since, torch.inf))
-    both = Tracks(*(torch.cat(pair) for pair in zip(now, gone, strict=True)))
-    latest = both.since.sort(stable=True).indices[: len(known)]
-    return followed, Tracks(*(values[latest] for values in both)), count + new.sum()
+    score = torch.where(found, scores, mine.score)[order]
+    score = torch.where(there, score, 0)
+    since = torch.where(there, 0, torch.inf).to(mine.since)
+    unsure = torch.where(found, 0, mine.unsure)[order]
+    moved_on = [x[order] for x in (speed.to(mine.speed), boxes, points, *motions)]
+    now = (ids, since, unsure, leads, score, *moved_on)
+    gone = list(tracks)
+    gone[1] = torch.where(lost, tracks.since, torch.inf)
+    both = [torch.cat(pair) for pair in zip(now, gone, strict=True)]
+    latest = both[1].sort(stable=True).indices[: len(known)]
+    followed = (smooth[:, :POINTS], smooth[:, POINTS:], shown, score, there, ids, leads)
+    return followed, tuple(values[latest] for values in both), count + new.sum()
 
 
 def _matched(
