@@ -19,6 +19,9 @@ pytestmark = [
 
 NAME = "mien-lite"
 BATCHES = 300
+LITTLE = 96 << 20
+"""Bytes: one map of features of 64 rows has twice as many."""
+
 SETTLED = 20
 """Batches after which cuDNN and cuBLAS have what they keep."""
 
@@ -73,14 +76,11 @@ def test_batches_of_changing_sizes_leave_nothing_behind(engine, on_gpu):
 def test_a_batch_that_does_not_fit_is_run_in_parts(engine, keep_to, caplog):
     inputs = rows(64)
     engine(rows(1))
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats(0)
-    held = torch.cuda.memory_reserved(0)
     wanted = engine(inputs)["output"]
-    needed = torch.cuda.max_memory_reserved(0) - held
     torch.cuda.empty_cache()
     before = allocated()
-    keep_to(needed // 3)
+    # not a share of what it took: cuDNN does with less where there is less
+    keep_to(LITTLE)
     made = engine(inputs)["output"]
     # TensorFloat-32 has ten bits of mantissa, and other sizes have other kernels
     torch.testing.assert_close(made, wanted, atol=2e-2, rtol=2e-2)
