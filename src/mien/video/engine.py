@@ -1,7 +1,7 @@
 """Engine: a clip from file to file. One thread decodes, one encodes, and faces are made between.
 
 Frames go in order through short queues, so memory does not grow with the clip, and never touch a
-disk. A frame on which no face is laid goes to the encoder as it was decoded.
+disk. A frame on which no face is laid goes to the encoder as it was decoded, but for its marks.
 """
 
 from __future__ import annotations
