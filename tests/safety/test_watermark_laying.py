@@ -8,6 +8,7 @@ from PIL import Image
 from mien.nets.watermark import chips, composed
 from mien.safety.watermark import Finder, Marker, code, false_positive_rate, identifier, marked
 from mien.safety.watermark.dwtdct import DwtDct
+from mien.safety.watermark.laying import Change
 from mien.watermarked import finder
 
 NUMBER = identifier("m-1")
@@ -135,11 +136,32 @@ def test_a_change_serves_the_frames_after_it():
         return torch.full((rows, columns), 128.0)
 
     marker = Marker(NUMBER, every=3)
-    changes = [marker(small, 512, 900) for _ in range(7)]
+    changes = [marker(small, 512, 900).whole for _ in range(7)]
     assert asked == [(256, 450)] * 3
     assert all(torch.equal(changes[0], change) for change in changes)
     marker(small, 900, 512)  # another size
     assert asked[-1] == (450, 256)
+
+
+@pytest.mark.parametrize(("height", "width"), [(700, 300), (200, 257), (256, 300), (3000, 301)])
+def test_a_change_is_enlarged_band_by_band_as_a_whole(height, width):
+    residual = torch.randn(256, 300, generator=torch.Generator().manual_seed(0)) * 3
+    change = Change(residual, height, width)
+    whole = torch.nn.functional.interpolate(
+        residual[None, None],
+        (height, width),
+        mode="bilinear",
+        antialias=height < 256 or width < 300,
+        align_corners=False,
+    )[0, 0]
+    assert (change.whole - whole).abs().max() <= 0.501
+    assert torch.equal(change.rows(60, 131), change.whole[60:131])
+
+
+def test_a_line_carries_no_mark_and_costs_no_memory():
+    line = torch.full((2, 40_000, 3), 128, dtype=torch.uint8)
+    assert torch.equal(marked(line, Marker(NUMBER)), line)
+    assert finder()([line]) is None
 
 
 def test_nothing_is_found_in_noise():

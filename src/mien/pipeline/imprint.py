@@ -135,7 +135,7 @@ class Film:
         if self._marker is None:
             return stored
         width, height = stored.size
-        return stored.brightened(self._marker(stored.luma, height, width))
+        return stored.brightened(self._marker(stored.luma, height, width).whole)
 
 
 NONE = Imprint()

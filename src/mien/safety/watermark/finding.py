@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from mien.nets.watermark import BITS, SIDE, chips, tiles
 from mien.safety.watermark import code
-from mien.safety.watermark.laying import shrunk
+from mien.safety.watermark.laying import LONGEST, shrunk
 
 Extract = Callable[[Tensor], Tensor]
 """Takes brightness (1, 1, H, W) in codes about 0, and returns what of it is mark, as Extractor."""
@@ -94,6 +94,8 @@ class Finder:
         """
         total: Tensor | None = None
         for pixels in frames:
+            if max(pixels.shape[:2]) > LONGEST * min(pixels.shape[:2]):
+                continue
             said = self._extract(_brightness(pixels)).float().cpu()
             total = said if total is None else total + said
             for field in (said,) if total is said else (said, total):

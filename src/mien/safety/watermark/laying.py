@@ -16,7 +16,50 @@ from mien.nets.watermark import SIDE, brightness, chips, composed, residual
 from mien.safety.watermark import code
 
 BAND = 64
-"""Rows that are changed at a time on a CPU."""
+"""Rows that are changed at a time on a CPU: what is worked on stays in the cache."""
+
+LONGEST = 64
+"""By how much a picture may be longer than wide; what is longer still carries no mark."""
+
+Small = Callable[[int, int], Tensor]
+"""Returns the brightness of a picture, resized to a height and width, float32 in codes of 255."""
+
+
+class Change:
+    """What a mark changes in a frame: at SIDE, and enlarged where it is asked for."""
+
+    def __init__(self, residual: Tensor, height: int, width: int) -> None:
+        """``residual`` is float32 (h, w) in codes, for a frame of ``height`` and ``width``."""
+        self.shape = height, width
+        rows, columns = residual.shape
+        shrinks = height < rows or width < columns
+        # along rows now; along columns for the rows that are asked for, as pictures may be huge
+        self._lines = functional.interpolate(
+            residual[None, None],
+            (height if shrinks else rows, width),
+            mode="bilinear",
+            antialias=shrinks,
+            align_corners=False,
+        )[0, 0]
+        self._whole: Tensor | None = None
+
+    def rows(self, first: int, last: int) -> Tensor:
+        """Return what to add to brightness in rows ``first`` to ``last`` - 1, int16 (n, width)."""
+        known = len(self._lines)
+        step = known / self.shape[0]
+        at = torch.arange(first, last, device=self._lines.device, dtype=torch.float32)
+        at = ((at + 0.5) * step - 0.5).clamp_(0, known - 1)
+        above = at.long()
+        share = (at - above)[:, None]
+        lines, below = self._lines[above], self._lines[(above + 1).clamp_max(known - 1)]
+        return lines.lerp_(below, share).round_().to(torch.int16)
+
+    @property
+    def whole(self) -> Tensor:
+        """The same of all rows, kept."""
+        if self._whole is None:
+            self._whole = self.rows(0, self.shape[0])
+        return self._whole
 
 
 class Marker:
@@ -31,14 +74,13 @@ class Marker:
         word = torch.from_numpy(code.write(identifier)).float() * 2 - 1
         self._tile = composed(chips(), word)
         self._every, self._used = every, 0
-        self._change: Tensor | None = None
+        self._change: Change | None = None
 
     @torch.inference_mode()
-    def __call__(self, small: Callable[[int, int], Tensor], height: int, width: int) -> Tensor:
-        """Return what to add to the brightness of a frame, int16 (height, width), in codes of 255.
+    def __call__(self, small: Small, height: int, width: int) -> Change:
+        """Return what to change in a frame of a size.
 
-        ``small`` is asked for brightness, float32 (h, w) in codes, at a height and a width, unless
-        the change is that of the frame before.
+        ``small`` is asked for its brightness, unless the change is that of the frame before.
         """
         change = self._change
         if change is None or self._used >= self._every or change.shape != (height, width):
@@ -47,18 +89,13 @@ class Marker:
         self._used += 1
         return change
 
-    def _computed(self, small: Callable[[int, int], Tensor], height: int, width: int) -> Tensor:
+    def _computed(self, small: Small, height: int, width: int) -> Change:
+        if max(height, width) > LONGEST * min(height, width):
+            return Change(torch.zeros(1, 1), height, width)
         scale = SIDE / min(height, width)
         y = small(max(round(height * scale), SIDE), max(round(width * scale), SIDE))
         self._tile = self._tile.to(y.device)
-        laid = functional.interpolate(
-            residual(y[None, None], self._tile),
-            (height, width),
-            mode="bilinear",
-            antialias=scale > 1,
-            align_corners=False,
-        )
-        return laid[0, 0].round_().to(torch.int16)
+        return Change(residual(y[None, None], self._tile)[0, 0], height, width)
 
 
 def marked(pixels: Tensor, marker: Marker) -> Tensor:
@@ -67,18 +104,19 @@ def marked(pixels: Tensor, marker: Marker) -> Tensor:
     C is 1 for gray, 3 for RGB and 4 for CMYK, where more is darker; black ink stays.
     """
     height, width, channels = pixels.shape
-    colours, sign = min(channels, 3), -1 if channels == 4 else 1
+    colours = min(channels, 3)
     deep = pixels.dtype != torch.uint8
-    change = marker(lambda rows, columns: shrunk(pixels, rows, columns), height, width) * sign
-    if deep:
-        change = change.to(torch.int32) * 257
-    every = change[..., None].expand(height, width, colours).contiguous()  # adds in one go
+    unit = (257 if deep else 1) * (-1 if channels == 4 else 1)
+    change = marker(lambda rows, columns: shrunk(pixels, rows, columns), height, width)
     made = pixels.clone()
-    # on a CPU a band at a time: what is worked on stays in the cache
     band = height if pixels.is_cuda else BAND
-    for new, by in zip(made.split(band), every.split(band), strict=True):
-        part = new[..., :colours]
-        part.copy_(part.to(by.dtype).add_(by).clamp_(0, 65535 if deep else 255))
+    for first in range(0, height, band):
+        last = min(first + band, height)
+        by = change.rows(first, last)
+        by = (by.to(torch.int32) if deep else by) * unit
+        every = by[..., None].expand(-1, -1, colours).contiguous()  # adds in one go
+        part = made[first:last, :, :colours]
+        part.copy_(every.add_(part.to(by.dtype)).clamp_(0, 65535 if deep else 255))
     return made
 
 
