@@ -352,6 +352,19 @@ def table(reports: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def show(schemes: Sequence[Scheme], picture: Picture, folder: Path) -> None:
+    """Write a picture and a sky as they are and as marked, and what was changed, times 16."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, pixels in (("picture", tensor(picture)), ("sky", sky(640, 360))):
+        image(pixels).save(folder / f"{name}.png")
+        for scheme in schemes:
+            shown = scheme.marker(1)(pixels)
+            change = ((shown.int() - pixels.int()) * 16 + 128).clamp(0, 255).to(torch.uint8)
+            stem = f"{name}-{scheme.name.split(',')[0].lower()}"
+            image(shown).save(folder / f"{stem}.png")
+            image(change).save(folder / f"{stem}-change.png")
+
+
 def read_pictures(folders: Sequence[Path], limit: int, side: int) -> list[Picture]:
     """Return pictures of folders, no larger than ``side``."""
     paths = [path for folder in folders for path in sorted(folder.glob("*.jpg"))]
@@ -381,6 +394,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true", help="a few pictures, to see that it works")
+    parser.add_argument("--show", type=Path, metavar="DIR", help="write pictures to look at")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     if given.quick:
@@ -396,6 +410,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         schemes.append(other)
     if given.alone:
         del schemes[1:]
+    if given.show:
+        show(schemes, pictures[0], given.show)
     reports = [measured(scheme, pictures, given) for scheme in schemes]
     print(f"{len(pictures)} pictures, {given.clips} clips; payloads that came back whole")
     print(table(reports))
