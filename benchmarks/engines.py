@@ -58,8 +58,8 @@ def main() -> None:
     wait: Callable[[], object] = torch.cuda.synchronize if gpu else lambda: None
     rows = []
     for card in Catalogue():
-        if card.role in ("age", "content"):
-            continue  # what refuses runs on the CPU whatever the provider
+        if card.role in ("age", "content", "watermark"):
+            continue  # what refuses or finds marks runs on the CPU whatever the provider
         pair = [
             open_engine(
                 card.name,

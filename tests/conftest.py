@@ -24,7 +24,7 @@ from mien import Catalogue, Swapper
 from mien.cli.app import run
 from mien.engines import OnnxEngine, Port
 from mien.loader import Loader
-from mien.pipeline import FaceFinder
+from mien.pipeline import FaceFinder, Imprint
 
 ROOT = Path(__file__).parent.parent
 PORTRAITS = ROOT / "examples" / "portraits"
@@ -182,6 +182,18 @@ def painted(monkeypatch):
         return negative(inputs) if engine.model == "mien-256" else call(engine, inputs)
 
     monkeypatch.setattr(OnnxEngine, "__call__", quick)
+
+
+@pytest.fixture
+def no_watermark(monkeypatch):
+    """Write no watermark: for tests of what lies beneath it. The product has no such switch."""
+    monkeypatch.setattr(Imprint, "of", lambda imprint, produced: imprint)
+
+
+@pytest.fixture
+def one_watermark(monkeypatch):
+    """Write the same watermark into all files, so that two can be compared, whatever their ids."""
+    monkeypatch.setattr(Imprint, "of", lambda imprint, produced: Imprint(imprint.label, "0" * 32))
 
 
 @pytest.fixture(scope="module")

@@ -439,7 +439,7 @@ def work(tmp_path, people, swapper, loaded):
     return jobs, lambda job: cast
 
 
-def test_files_are_what_single_swaps_give(work, swapper):
+def test_files_are_what_single_swaps_give(work, swapper, no_watermark):
     jobs, cast_of = work
     outcomes = run(jobs, swapper, cast_of)
     assert [outcome.error for outcome in outcomes] == [None] * 4

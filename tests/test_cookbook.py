@@ -134,7 +134,10 @@ def test_faces_go_where_the_page_says(kitchen, name, faces):
 def test_python_and_the_command_line_give_the_same_picture(kitchen, python, command):
     first, second = (Image.open(kitchen / "out" / name) for name in (python, command))
     with first, second:
-        assert np.array_equal(np.asarray(first), np.asarray(second))
+        far = np.abs(np.asarray(first).astype(int) - np.asarray(second))
+    # each file has a watermark of its own, of 12 codes at most where it is strongest
+    assert far.max() <= 2 * 12
+    assert far.mean() < 2.5
 
 
 def test_every_output_of_the_page_is_there(kitchen):
@@ -153,8 +156,9 @@ def test_the_label_of_the_page_is_seen(kitchen):
     with Image.open(kitchen / "out" / "labelled.png") as image:
         after = np.asarray(image.convert("RGB")).astype(int)
     corner = np.s_[: len(before) // 10, : before.shape[1] // 3]
-    assert (after[corner] == 255).all(axis=-1).mean() > 0.05
-    assert (after[corner] != before[corner]).any(axis=-1).mean() > 0.3
+    # the watermark moves all of it by a few codes
+    assert (after[corner] >= 243).all(axis=-1).mean() > 0.05
+    assert (np.abs(after - before)[corner] > 12).any(axis=-1).mean() > 0.3
 
 
 def frames_of(path):

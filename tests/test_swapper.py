@@ -315,7 +315,7 @@ def test_an_absent_person_in_a_picture_without_faces_is_no_face(swapper, load, d
 # Looking
 
 
-def test_before_is_what_was_there(swapper, three, dev, tmp_path):
+def test_before_is_what_was_there(swapper, three, dev, tmp_path, no_watermark):
     result = swapper.swap(three, dev, faces="all")
     assert np.array_equal(result.before, three)
     assert changed(three, result.pixels) == [0, 1, 2]

@@ -37,6 +37,8 @@ SIXTEEN = {
 KINDS = [(kind, suffix) for kind, several in (EIGHT | SIXTEEN).items() for suffix in several]
 TURNING = (".png", ".tif", ".webp")
 
+pytestmark = pytest.mark.usefixtures("no_watermark")
+
 
 @pytest.fixture
 def swap(loaded, swapper, load):

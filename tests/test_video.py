@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("painted")
 
 
 def test_a_face_is_swapped_and_all_other_samples_are_those_of_the_input(
-    swapper, dev, clips, tmp_path
+    swapper, dev, clips, tmp_path, no_watermark
 ):
     report = swapper.swap_video(clips["exact"], dev, output=tmp_path / "out.mkv")
     assert (report.frames, report.swapped, report.copied, report.partial) == (6, 6, False, False)
@@ -51,7 +51,9 @@ def test_a_face_is_swapped_and_all_other_samples_are_those_of_the_input(
         assert (luma > 20).sum() > 1000
 
 
-def test_a_comparison_has_both_and_is_like_the_output_in_all_else(swapper, dev, clips, tmp_path):
+def test_a_comparison_has_both_and_is_like_the_output_in_all_else(
+    swapper, dev, clips, tmp_path, no_watermark
+):
     out, both = tmp_path / "out.mkv", tmp_path / "both.mkv"
     swapper.swap_video(clips["one"], dev, output=out, compare=both, settings=EXACT)
     source, swapped = planes(clips["one"]), planes(out)
@@ -136,7 +138,7 @@ def test_a_comparison_is_a_file_of_its_own(swapper, dev, clips, tmp_path, name):
     assert files(tmp_path) == ["in.mp4"]
 
 
-def test_frames_without_a_face_are_as_they_were(swapper, dev, clips, tmp_path):
+def test_frames_without_a_face_are_as_they_were(swapper, dev, clips, tmp_path, no_watermark):
     report = swapper.swap_video(clips["late"], dev, output=tmp_path / "out.mkv")
     before, after = planes(clips["late"]), planes(tmp_path / "out.mkv")
     same = [
@@ -158,7 +160,7 @@ def test_times_and_sound_are_kept(swapper, dev, portraits, tmp_path):
 
 
 @pytest.mark.parametrize("action", ["hold", "fade"])
-def test_one_thread_is_as_four(swapper, dev, clips, tmp_path, action):
+def test_one_thread_is_as_four(swapper, dev, clips, tmp_path, action, one_watermark):
     """Bit for bit, by an encoder that repeats itself: libx264 now and then does not."""
     reports = [
         swapper.swap_video(
@@ -403,7 +405,9 @@ def pieces(monkeypatch):
 
 
 @pytest.mark.parametrize("action", ["hold", "fade", "leave"])
-def test_resumed_is_as_uninterrupted(swapper, dev, portraits, pieces, tmp_path, action):
+def test_resumed_is_as_uninterrupted(
+    swapper, dev, portraits, pieces, tmp_path, action, one_watermark
+):
     paths = {"there": lambda t: Place(90 + 60 * t, 120) if t < 0.5 or t > 0.7 else None,
              "late": lambda t: Place(230, 120) if t > 0.3 else None}  # fmt: skip
     people = [
@@ -431,7 +435,7 @@ def test_resumed_is_as_uninterrupted(swapper, dev, portraits, pieces, tmp_path, 
 
 
 def test_a_resumed_comparison_and_preview_show_the_whole_clip(
-    swapper, dev, portraits, pieces, tmp_path
+    swapper, dev, portraits, pieces, tmp_path, one_watermark
 ):
     source = film(tmp_path / "in.mp4", [head(portraits, "ben", along(120, 120, 40))], frames=30)
 
@@ -462,7 +466,7 @@ def test_a_resumed_comparison_and_preview_show_the_whole_clip(
 
 
 def test_a_comparison_whose_frames_are_all_kept_is_whole(
-    swapper, dev, portraits, pieces, tmp_path, monkeypatch
+    swapper, dev, portraits, pieces, tmp_path, monkeypatch, no_watermark
 ):
     source = film(tmp_path / "in.mp4", [head(portraits, "ben", along(120, 120, 40))], frames=16)
     finish, calls = ClipWriter._finish, []

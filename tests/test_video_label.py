@@ -44,7 +44,7 @@ def gray_of(path):
 
 
 def test_pictures_that_are_written_have_it_and_those_in_memory_do_not(
-    labelling, somebody, people, tmp_path
+    labelling, somebody, people, tmp_path, no_watermark
 ):
     result = labelling.swap(people["ben"], somebody)
     result.save(tmp_path / "out.png")
@@ -64,7 +64,9 @@ def test_pictures_that_are_written_have_it_and_those_in_memory_do_not(
     )
 
 
-def test_every_frame_of_a_clip_has_it_also_without_a_face(labelling, somebody, clips, tmp_path):
+def test_every_frame_of_a_clip_has_it_also_without_a_face(
+    labelling, somebody, clips, tmp_path, no_watermark
+):
     out, both, strip = (tmp_path / name for name in ("out.mkv", "both.mkv", "strip.png"))
     report = labelling.swap_video(
         *(clips["late"], somebody),

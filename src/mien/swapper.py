@@ -487,7 +487,7 @@ class Swapper:
             beside=report.beside,
             records=list(report.consents),
             model=self.model,
-            watermark=f"{identifier(produced):012x}",
+            watermark=None if report.untouched else f"{identifier(produced):012x}",
             frames=report.frames,
             swapped=report.swapped,
         )

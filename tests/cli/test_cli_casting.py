@@ -16,6 +16,8 @@ from mien.media import read_picture
 SIDE = 256
 WHO = ("ben", "ada", "mei")
 
+pytestmark = pytest.mark.usefixtures("no_watermark")
+
 
 @pytest.fixture(scope="module")
 def three(load, tmp_path_factory):

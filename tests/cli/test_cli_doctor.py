@@ -18,7 +18,7 @@ import mien
 
 NAMES = [
     *("retinaface", "yunet", "facemesh", "sface", "mien-256", "mien-lite", "mien-occlusion"),
-    *("faceres-age", "open-nsfw"),
+    *("faceres-age", "open-nsfw", "mien-watermark"),
 ]
 BARE = """
 import sys
@@ -69,7 +69,7 @@ def test_the_report_as_text_without_the_speed_test(mien_):
     lines = printed.splitlines()
     assert (lines[0], lines[1], lines[-1]) == ("```text", f"mien {mien.__version__}", "```")
     assert not [line for line in lines if line.startswith("speed")]
-    assert "weights of 9 networks are right" in printed
+    assert "weights of 10 networks are right" in printed
     if (host := platform.node()) not in ("", "localhost"):
         assert host not in printed
     assert str(Path.home()) not in printed

@@ -23,7 +23,7 @@ def pixels(path):
 
 
 @pytest.fixture
-def looked(mien_, loaded, tmp_path, people, load):
+def looked(mien_, loaded, tmp_path, people, load, no_watermark):
     """Swap both faces of a picture with both views; return the picture, and where they are."""
     target = pair(load, tmp_path / "two.png")  # 400 wide and 240 high
     out = tmp_path / "out"

@@ -66,7 +66,7 @@ def whole(path):
 GOOD = ["ada.png", "ben.png", "late/eva.png", "mei.png"]
 
 
-def test_one_bad_file_of_five_is_five_and_is_named(swap, party, here):
+def test_one_bad_file_of_five_is_five_and_is_named(swap, party, here, no_watermark):
     code, printed, errors = swap("party", "-o", "out/")
     assert code == 5
     assert found(here / "out") == GOOD

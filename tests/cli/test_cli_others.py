@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 MAIN = "import sys; from mien.cli.app import run; sys.exit(run(sys.argv[1:]))"
 NAMES = [
     *("retinaface", "yunet", "facemesh", "sface", "mien-256", "mien-lite", "mien-occlusion"),
-    *("faceres-age", "open-nsfw"),
+    *("faceres-age", "open-nsfw", "mien-watermark"),
 ]
 
 

@@ -279,7 +279,9 @@ def test_so_is_one_while_a_library_is_loaded(mien_, monkeypatch, tmp_path, peopl
 # Partial
 
 
-def test_one_face_of_two_that_fails_is_five(mien_, loaded, tmp_path, people, load, monkeypatch):
+def test_one_face_of_two_that_fails_is_five(
+    mien_, loaded, tmp_path, people, load, monkeypatch, no_watermark
+):
     target, out = pair(load, tmp_path / "two.png"), tmp_path / "out.png"
     spoil(monkeypatch, -1)
     code, printed, errors = mien_(

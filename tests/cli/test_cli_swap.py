@@ -16,7 +16,7 @@ from mien.media import read_picture
 # Success
 
 
-def test_a_swap_prints_a_line_and_writes_the_file(mien_, tmp_path, portraits, load):
+def test_a_swap_prints_a_line_and_writes_the_file(mien_, tmp_path, portraits, load, no_watermark):
     out = tmp_path / "out.png"
     code, printed, errors = mien_(
         "swap", portraits["dev"], portraits["ben"], "-o", out, "--consent", CONSENT
@@ -86,7 +86,9 @@ def test_the_report_says_what_happened(mien_, loaded, tmp_path, people, swapper,
     assert out.is_file()
 
 
-def test_only_the_largest_face_is_swapped_unless_told(mien_, loaded, tmp_path, people, load):
+def test_only_the_largest_face_is_swapped_unless_told(
+    mien_, loaded, tmp_path, people, load, no_watermark
+):
     target, out = pair(load, tmp_path / "two.png"), tmp_path / "out.png"
     code, printed, _ = mien_("swap", people["dev"], target, "-o", out, "--consent", CONSENT)
     assert code == 0
@@ -96,7 +98,7 @@ def test_only_the_largest_face_is_swapped_unless_told(mien_, loaded, tmp_path, p
     assert np.array_equal(after[:, 240:], before[:, 240:])
 
 
-def test_all_faces_are_swapped_when_told(mien_, loaded, tmp_path, people, load):
+def test_all_faces_are_swapped_when_told(mien_, loaded, tmp_path, people, load, no_watermark):
     target, out = pair(load, tmp_path / "two.png"), tmp_path / "out.png"
     code, printed, _ = mien_(
         "swap", people["dev"], target, "-o", out, "--consent", CONSENT, "--faces", "all"

@@ -17,8 +17,8 @@ from mien.errors import EngineError, EngineUnavailable, InvalidOption, ModelErro
 from mien.nets.graph import Graph, Operator
 from mien.stages.trial import RoleTrial, psnr
 
-NETWORKS = [card.name for card in Catalogue() if card.role not in ("age", "content")]
-"""Those that swap: what refuses runs on the CPU, in ONNX Runtime, whatever the provider."""
+NETWORKS = [card.name for card in Catalogue() if card.role not in ("age", "content", "watermark")]
+"""Those that swap: what refuses or finds marks runs in ONNX Runtime, whatever the provider."""
 HALF = [torch.float16, torch.bfloat16]
 
 

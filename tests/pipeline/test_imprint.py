@@ -145,11 +145,11 @@ def test_a_frame_of_a_clip_has_it_and_keeps_all_other_samples(tmp_path, kind):
     suffix = "mkv" if options.get("codec") else "mp4"
     path = write_clip(tmp_path / f"in.{suffix}", **options)
     clip = Clip(path)
-    before = []
+    before, film = [], IMPRINT.film()
     with ClipWriter(tmp_path / "out.mkv", clip, settings=ClipSettings(codec="ffv1")) as writer:
         for frame in clip.frames():
             before.append([plane.copy() for plane in frame.planes])
-            writer.write(IMPRINT.stored(frame))
+            writer.write(film(frame))
     after = Clip(tmp_path / "out.mkv")
     plate, letters = inside(*((96, 128) if kind == "turned" else (128, 96)))
     seen = [frame.picture().view.numpy().copy() for frame in after.frames()]

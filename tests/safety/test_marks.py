@@ -147,7 +147,7 @@ def test_a_picture_that_was_marked_is_marked_anew(tmp_path, result, swapper, loa
     assert description(packet_in(tmp_path / "second.png"))[f"{MIEN}consent"] == identity.consent
 
 
-def test_marks_change_no_pixel(tmp_path, result):
+def test_marks_change_no_pixel(tmp_path, result, no_watermark):
     result.save(tmp_path / "out.png")
     with Image.open(tmp_path / "out.png") as image:
         assert np.array_equal(np.array(image), result.pixels)

@@ -199,6 +199,50 @@ def test_changes_find_their_place_in_turned_frames(orientation):
     assert difference[outside].max() == 0
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("name", ["yuv420p", "yuv422p10le", "gray", "gbrp", "gbrp10le"])
+def test_brightness_is_added_to_luma_alone_or_to_all_of_rgb(name, full, turned):
+    frame = stored(
+        drawn(64, 48, name), colour=Colour(full=full), orientation=Orientation(turned, False, True)
+    )
+    layout, (width, height) = frame.look.layout, frame.size
+    change = torch.arange(height * width).view(height, width).remainder(21).sub(10).short()
+    before = [plane.copy() for plane in frame.planes]
+    after = frame.brightened(change).planes
+    assert all(np.array_equal(*pair) for pair in zip(before, frame.planes, strict=True))
+    rgb, unit = layout.kind == "rgb", 1 << layout.depth - 8
+    codes = layout.top / 255 if full or rgb else 219 * unit / 255  # BT.601's span of luma
+    by = np.rint(frame.look.orientation.stored(change.numpy()) * codes)
+    bright = 3 if rgb else 1
+    for old, new in zip(before[:bright], after, strict=False):
+        assert new.dtype == old.dtype
+        assert np.abs(new - (old + by).clip(0, layout.top)).max() <= (codes > 1)
+    assert all(np.array_equal(*pair) for pair in zip(before[bright:], after[bright:], strict=True))
+
+
+def test_brightness_stays_within_the_codes():
+    for value, wanted in ((0, 0), (255, 255)):
+        raw = drawn(64, 48)
+        samples(raw)[0][:] = value
+        change = torch.full((48, 64), -9 if value == 0 else 9, dtype=torch.int16)
+        assert (stored(raw).brightened(change).planes[0] == wanted).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("name", "full"), [("yuv420p", True), ("yuv420p10le", False), ("gbrp", 1)])
+def test_luma_is_the_brightness_that_is_seen(name, full, turned):
+    frame = stored(
+        drawn(64, 48, name), colour=Colour(full=full), orientation=Orientation(turned, False, False)
+    )
+    width, height = frame.size
+    weights = torch.tensor([0.299, 0.587, 0.114])
+    seen = (frame.picture().view.float() * weights).sum(dim=2)
+    assert frame.luma(height, width).shape == seen.shape
+    assert (frame.luma(height, width) - seen).abs().mean() < 3
+    assert frame.luma(12, 16).shape == (12, 16)
+
+
 @pytest.mark.parametrize(
     "name", ["nv12", "yuyv422", "rgb24", "bgr0", "p010le", "yuvj420p", "gray10be"]
 )
