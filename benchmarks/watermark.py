@@ -39,6 +39,8 @@ SKY = ((96, 148, 214), (186, 211, 236))
 
 CPU = torch.device("cpu")
 
+NAMES = ("mien", "dwt-dct", "rivagan")
+
 Picture = Image.Image
 Change = Callable[[Picture], Picture]
 
@@ -382,7 +384,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--extractor", type=Path, help="another than the one that ships")
-    parser.add_argument("--alone", action="store_true", help="without the others")
+    parser.add_argument(
+        "--schemes",
+        nargs="+",
+        choices=NAMES,
+        default=NAMES,
+        help="which to measure: RivaGAN is slow",
+    )
     parser.add_argument("--pictures", type=Path, nargs="+", default=[PORTRAITS])
     parser.add_argument("--limit", type=int, default=100, help="pictures")
     parser.add_argument("--side", type=int, default=1024, help="greatest side of a picture")
@@ -402,14 +410,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given.unmarked, given.times = 1, 1
     torch.set_num_threads(given.threads)
     pictures = read_pictures(given.pictures, given.limit, given.side)
-    schemes = [ours(given.extractor, torch.device(given.device), given.threads), dwt_dct()]
-    other = rivagan()
-    if other is None:
-        print("RivaGAN: the package invisible-watermark is not installed")
-    else:
-        schemes.append(other)
-    if given.alone:
-        del schemes[1:]
+    schemes = list[Scheme]()
+    if "mien" in given.schemes:
+        schemes.append(ours(given.extractor, torch.device(given.device), given.threads))
+    if "dwt-dct" in given.schemes:
+        schemes.append(dwt_dct())
+    if "rivagan" in given.schemes:
+        other = rivagan()
+        if other is None:
+            print("RivaGAN: the package invisible-watermark is not installed")
+        else:
+            schemes.append(other)
     if given.show:
         show(schemes, pictures[0], given.show)
     reports = [measured(scheme, pictures, given) for scheme in schemes]
