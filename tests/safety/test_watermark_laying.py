@@ -142,6 +142,22 @@ def test_a_change_serves_the_frames_after_it():
     assert asked[-1] == (450, 256)
 
 
+@pytest.mark.parametrize("shape", [(1, 60000, 3), (6000, 20, 3)])
+def test_a_strip_costs_no_more_than_other_pictures(shape, monkeypatch):
+    monkeypatch.setattr("mien.safety.watermark.finding.find", lambda field: None)
+    asked, high = [], shape[0] > shape[1]
+    grain = torch.randint(90, 160, shape, generator=torch.Generator().manual_seed(0))
+
+    def said(y):
+        asked.append(tuple(y.shape[-2:]))
+        return torch.zeros_like(y)
+
+    made = marked(grain.byte(), Marker(NUMBER))
+    assert made.shape == shape
+    assert Finder(said)([made]) is None
+    assert asked == [(2048, 256) if high else (256, 2048)]
+
+
 def test_nothing_is_found_in_noise():
     noise = torch.randn(1, 1, 256, 300, generator=torch.Generator().manual_seed(0))
     assert Finder(lambda y: noise)([torch.zeros(64, 75, 3, dtype=torch.uint8)]) is None

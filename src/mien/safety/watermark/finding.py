@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.nets.watermark import BITS, SIDE, chips, tiles
+from mien.nets.watermark import BITS, SIDE, chips, size_of, tiles
 from mien.safety.watermark import code
 
 Extract = Callable[[Tensor], Tensor]
@@ -193,9 +193,7 @@ def _brightness(pixels: Tensor) -> Tensor:
     # by hand: three planes of a large picture take long to be resized
     red, green, blue = pixels.unbind(dim=2)
     y = (red.float() * 0.299 + green.float() * 0.587 + blue.float() * 0.114)[None, None]
-    height, width = pixels.shape[:2]
-    scale = SIDE / min(height, width)
-    size = (max(round(height * scale), SIDE), max(round(width * scale), SIDE))
+    size = size_of(pixels.shape[0], pixels.shape[1])
     small = functional.interpolate(y, size, mode="bilinear", antialias=True, align_corners=False)
     return small[..., : size[0] // 2 * 2, : size[1] // 2 * 2] - 128
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.nets.watermark import SIDE, brightness, chips, composed, residual
+from mien.nets.watermark import SIDE, brightness, chips, composed, residual, size_of
 from mien.safety.watermark import code
 
 BAND = 64
@@ -48,14 +48,13 @@ class Marker:
         return change
 
     def _computed(self, small: Callable[[int, int], Tensor], height: int, width: int) -> Tensor:
-        scale = SIDE / min(height, width)
-        y = small(max(round(height * scale), SIDE), max(round(width * scale), SIDE))
+        y = small(*size_of(height, width))
         self._tile = self._tile.to(y.device)
         laid = functional.interpolate(
             residual(y[None, None], self._tile),
             (height, width),
             mode="bilinear",
-            antialias=scale > 1,
+            antialias=min(height, width) < SIDE,
             align_corners=False,
         )
         return laid[0, 0].round_().to(torch.int16)
