@@ -85,6 +85,11 @@ def clear(image, path):
     Image.fromarray(np.dstack([np.array(image), alpha])).save(path)
 
 
+def one_clear(image, path):
+    image = image.quantize(200)
+    image.save(path, transparency=image.getpixel((0, 0)))
+
+
 def moving(image, path, **options):
     image.save(path, save_all=True, append_images=[image.rotate(4)], duration=80, **options)
 
@@ -99,9 +104,10 @@ KINDS = {
     "inks": ("jpg", lambda image, path: image.convert("CMYK").save(path, quality=92)),
     "alpha": ("png", clear),
     "GIF": ("gif", moving),
+    "GIF, one clear": ("gif", one_clear),
     "APNG": ("png", moving),
 }
-LOSSY = ("JPEG", "WebP", "inks", "GIF")
+LOSSY = ("JPEG", "WebP", "inks", "GIF", "GIF, one clear")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,7 +128,7 @@ def test_a_picture_carries_the_id_that_it_says(swapper, dev, ben, tmp_path, kind
         )
         far = frame.astype(float) - result.pixels
         assert 20 * np.log10(255 / np.sqrt((far**2).mean())) >= 42
-    if kind == "alpha":
+    if kind in ("alpha", "GIF, one clear"):
         before, after = (read_picture(path).frame.alpha for path in (source, out))
         assert torch.equal(before, after)
 
@@ -238,8 +244,34 @@ def test_what_is_taken_up_again_carries_one_id(swapper, dev, portraits, tmp_path
     options = {"output": tmp_path / "out.mkv", "settings": EXACT, "resume": True, "threads": 1}
     with pytest.raises(KeyboardInterrupt):
         swapper.swap_video(source, dev, progress=stop, **options)
+    source = source.rename(tmp_path / "moved.mp4")  # it holds what it held
+    source.touch()
     report = swapper.swap_video(source, dev, **options)
     assert report.kept in (4, 8)
     number, frames = written_as(tmp_path / "out.mkv"), moments(tmp_path / "out.mkv")
     assert len(frames) == 10
     assert [found_in(frames[i]) for i in (0, 3, 4, -1)] == [number] * 4
+
+
+def test_pieces_with_another_id_are_not_taken_up(swapper, dev, clips, tmp_path, monkeypatch):
+    for module in ("encoding", "run", "writer"):
+        monkeypatch.setattr(f"mien.media.clip.{module}.SEGMENT", 2)
+
+    def stop(state):
+        if state.frames == 5:
+            raise KeyboardInterrupt
+
+    def swap(**options):
+        return swapper.swap_video(
+            clips["exact"], dev, output=folder / "out.mkv", resume=True, threads=1, **options
+        )
+
+    folder = tmp_path / "here"
+    folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        swap(progress=stop)
+    assert list(folder.glob(".out.mkv.mien-resume/segment-*"))
+    folder = folder.rename(tmp_path / "there")
+    assert swap().kept == 0
+    frames = moments(folder / "out.mkv")
+    assert [found_in(frames[i]) for i in (0, -1)] == [written_as(folder / "out.mkv")] * 2

@@ -6,7 +6,15 @@ import torch
 from PIL import Image
 
 from mien.nets.watermark import chips, composed
-from mien.safety.watermark import Finder, Marker, code, false_positive_rate, identifier, marked
+from mien.safety.watermark import (
+    Finder,
+    Marker,
+    code,
+    false_positive_rate,
+    finding,
+    identifier,
+    marked,
+)
 from mien.safety.watermark.dwtdct import DwtDct
 from mien.safety.watermark.laying import Change
 from mien.watermarked import finder
@@ -158,10 +166,13 @@ def test_a_change_is_enlarged_band_by_band_as_a_whole(height, width):
     assert torch.equal(change.rows(60, 131), change.whole[60:131])
 
 
-def test_a_line_carries_no_mark_and_costs_no_memory():
-    line = torch.full((2, 40_000, 3), 128, dtype=torch.uint8)
-    assert torch.equal(marked(line, Marker(NUMBER)), line)
-    assert finder()([line]) is None
+@pytest.mark.parametrize("shape", [(1, 60000, 3), (6000, 20, 3)])
+def test_a_strip_costs_no_more_than_other_pictures(shape):
+    grain = torch.randint(90, 160, shape, generator=torch.Generator().manual_seed(0))
+    made = marked(grain.byte(), Marker(NUMBER))
+    assert made.shape == shape
+    high = shape[0] > shape[1]
+    assert finding._brightness(made).shape[-2:] == ((2048, 256) if high else (256, 2048))
 
 
 def test_nothing_is_found_in_noise():

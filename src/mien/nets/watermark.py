@@ -28,6 +28,9 @@ LUMA = (0.299, 0.587, 0.114)
 SIDE = 256
 """What the shorter side of a picture is resized to, and the side of a tile, which then repeats."""
 
+LONGEST = 8 * SIDE
+"""What the longer side becomes at most: a picture of one row would else be resized to gigabytes."""
+
 CHIPS = 128
 """Chips along the side of a tile: two pixels of SIDE each, so they outlive half the size."""
 
@@ -157,6 +160,13 @@ def _cap(bound: Tensor) -> Tensor:
         less = strength <= LIMIT**2 / TANH
         low, high = torch.where(less, middle, low), torch.where(less, high, middle)
     return low
+
+
+def size_of(height: int, width: int) -> tuple[int, int]:
+    """Return the height and width at which a picture is marked and looked at."""
+    scale = SIDE / min(height, width)
+    rows, columns = (min(max(round(side * scale), SIDE), LONGEST) for side in (height, width))
+    return rows, columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from mien.media.clip import (
     encoder_for,
 )
 from mien.media.clip.look import Look
+from mien.media.clip.segments import digest_of
 from mien.pipeline import NONE, Cast, ClipPipeline, Imprint
 from mien.types import Identity
 from mien.version import __version__
@@ -185,12 +186,11 @@ def resumed_id(
 ) -> str:
     """Return an id for what is made of a clip that is the same when the work is taken up again.
 
-    Finished segments carry its watermark. It depends on all that they depend on, and on the files.
+    Finished segments carry its watermark. It depends on what the clip holds, as they do, on where
+    the output is, and on all that decides what the frames look like.
     """
-    path = Path(clip).absolute()
     with suppress(OSError):  # that it cannot be read is told when it is opened
-        state = path.stat()
-        found = [str(path), state.st_size, state.st_mtime_ns, str(Path(output).absolute())]
+        found = [digest_of(Path(clip)), str(Path(output).absolute())]
         recipe = _recipe(pipeline, imprint, sdr=sdr, fields=fields)
         return hashlib.sha256(json.dumps([found, recipe]).encode()).hexdigest()[:32]
     return uuid4().hex
@@ -221,6 +221,7 @@ def _recipe(pipeline: ClipPipeline, imprint: Imprint, *, sdr: bool, fields: Fiel
         "sdr": sdr,
         "fields": fields,
         "label": imprint.report(),
+        "watermark": imprint.produced,
     }
     return json.dumps(said, sort_keys=True)
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.nets.watermark import BITS, SIDE, chips, tiles
+from mien.nets.watermark import BITS, SIDE, chips, size_of, tiles
 from mien.safety.watermark import code
-from mien.safety.watermark.laying import LONGEST, shrunk
+from mien.safety.watermark.laying import shrunk
 
 Extract = Callable[[Tensor], Tensor]
 """Takes brightness (1, 1, H, W) in codes about 0, and returns what of it is mark, as Extractor."""
@@ -94,8 +94,6 @@ class Finder:
         """
         total: Tensor | None = None
         for pixels in frames:
-            if max(pixels.shape[:2]) > LONGEST * min(pixels.shape[:2]):
-                continue
             said = self._extract(_brightness(pixels)).float().cpu()
             total = said if total is None else total + said
             for field in (said,) if total is said else (said, total):
@@ -193,9 +191,7 @@ def _believed(trial: _Trial) -> Found | None:
 
 def _brightness(pixels: Tensor) -> Tensor:
     """Return a picture, uint8 (H, W, 3), as an extractor takes it: sides are even."""
-    height, width = pixels.shape[:2]
-    scale = SIDE / min(height, width)
-    rows, columns = (max(round(side * scale), SIDE) // 2 * 2 for side in (height, width))
+    rows, columns = (side // 2 * 2 for side in size_of(pixels.shape[0], pixels.shape[1]))
     return shrunk(pixels, rows, columns)[None, None] - 128
 
 

@@ -12,14 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.nets.watermark import SIDE, brightness, chips, composed, residual
+from mien.nets.watermark import SIDE, brightness, chips, composed, residual, size_of
 from mien.safety.watermark import code
 
 BAND = 64
 """Rows that are changed at a time on a CPU: what is worked on stays in the cache."""
-
-LONGEST = 64
-"""By how much a picture may be longer than wide; what is longer still carries no mark."""
 
 Small = Callable[[int, int], Tensor]
 """Returns the brightness of a picture, resized to a height and width, float32 in codes of 255."""
@@ -90,10 +87,7 @@ class Marker:
         return change
 
     def _computed(self, small: Small, height: int, width: int) -> Change:
-        if max(height, width) > LONGEST * min(height, width):
-            return Change(torch.zeros(1, 1), height, width)
-        scale = SIDE / min(height, width)
-        y = small(max(round(height * scale), SIDE), max(round(width * scale), SIDE))
+        y = small(*size_of(height, width))
         self._tile = self._tile.to(y.device)
         return Change(residual(y[None, None], self._tile)[0, 0], height, width)
 
