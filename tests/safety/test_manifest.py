@@ -89,12 +89,13 @@ def test_the_manifest_says_what_was_done_and_by_what(tmp_path):
         target, consents=[RECORD], produced="9" * 32, watermark=binding
     )
     (active,) = told(picture(tmp_path / "out.jpg", seal=seal))
-    opened, edited = assertion(active, "c2pa.actions.v2")["actions"]
+    opened, edited, bound = assertion(active, "c2pa.actions.v2")["actions"]
     assert opened["action"] == "c2pa.opened"
     (ingredient,) = active["ingredients"]
     assert ingredient["relationship"] == "parentOf"
     assert edited["action"] == "c2pa.edited"
     assert edited["digitalSourceType"] == DIGITAL_SOURCE_TYPE
+    assert bound == {"action": "c2pa.watermarked.bound"}
     assert active["claim_generator_info"][0]["name"] == "mien"
     assert active["claim_generator_info"][0]["version"] == __version__
     assert assertion(active, "mien.swap") == {

@@ -239,7 +239,7 @@ class Provenance:
         if produced is not None:
             facts["produced"] = produced
         assertions = [
-            {"label": "c2pa.actions.v2", "data": _ACTIONS, "created": True},
+            {"label": "c2pa.actions.v2", "data": _actions(watermark), "created": True},
             {"label": LABEL, "data": facts, "created": True},
         ]
         if watermark is not None:
@@ -376,20 +376,21 @@ def reason_of(error: Exception) -> str:
 
 _INGREDIENT = MappingProxyType({"title": "target", "relationship": "parentOf", "label": "target"})
 
-_ACTIONS: Mapping[str, Any] = MappingProxyType(
-    {
-        "actions": [
-            {"action": "c2pa.opened", "parameters": {"ingredientIds": ["target"]}},
-            {
-                "action": "c2pa.edited",
-                "softwareAgent": {"name": "mien", "version": __version__},
-                "digitalSourceType": DIGITAL_SOURCE_TYPE,
-                "parameters": {"description": "Faces were swapped by trained networks."},
-            },
-        ],
-        "allActionsIncluded": True,
-    }
-)
+
+def _actions(watermark: SoftBinding | None) -> dict[str, Any]:
+    """Return what was done to the target, in C2PA's words."""
+    actions: list[dict[str, Any]] = [
+        {"action": "c2pa.opened", "parameters": {"ingredientIds": ["target"]}},
+        {
+            "action": "c2pa.edited",
+            "softwareAgent": {"name": "mien", "version": __version__},
+            "digitalSourceType": DIGITAL_SOURCE_TYPE,
+            "parameters": {"description": "Faces were swapped by trained networks."},
+        },
+    ]
+    if watermark is not None:
+        actions.append({"action": "c2pa.watermarked.bound"})
+    return {"actions": actions, "allActionsIncluded": True}
 
 
 def _definition(assertions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
