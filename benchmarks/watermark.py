@@ -28,6 +28,7 @@ from PIL import Image, ImageEnhance, ImageFilter
 from torch import Tensor
 
 from mien.engines import OnnxEngine
+from mien.pipeline.imprint import BOLD, EVERY
 from mien.safety.watermark import Finder, Marker, code, marked
 from mien.safety.watermark.dwtdct import DwtDct
 from mien.safety.watermark.finding import AGREED
@@ -50,8 +51,8 @@ class Scheme:
     """A watermark: what lays it on frames, uint8 (H, W, 3), and what reads it from some."""
 
     name: str
-    marker: Callable[[int], Callable[[Tensor], Tensor]]
-    """Takes a number, and returns what lays it on one frame after another."""
+    marker: Callable[..., Callable[[Tensor], Tensor]]
+    """Takes a number, and ``film`` for a clip; returns what lays it on frame after frame."""
 
     read: Callable[[Sequence[Tensor]], int | None]
     bits: int = code.IDENTIFIER
@@ -64,8 +65,8 @@ def ours(extractor: Path | None, device: torch.device, threads: int) -> Scheme:
     extract = shipped(threads) if extractor is None else extractor_of(extractor, threads)
     finder = Finder(extract)
 
-    def marker(number: int) -> Callable[[Tensor], Tensor]:
-        mark = Marker(number)
+    def marker(number: int, *, film: bool = False) -> Callable[[Tensor], Tensor]:
+        mark = Marker(number, every=EVERY, bold=BOLD) if film else Marker(number)
 
         def laid(pixels: Tensor) -> Tensor:
             there = pixels.to(device)
@@ -90,7 +91,8 @@ def dwt_dct() -> Scheme:
     """Return the reference without learning."""
     reference = DwtDct()
 
-    def marker(number: int) -> Callable[[Tensor], Tensor]:
+    def marker(number: int, *, film: bool = False) -> Callable[[Tensor], Tensor]:
+        del film
         bits = torch.from_numpy(code.write(number)).float()[None] * 2 - 1
         return lambda pixels: reference.laid(pixels, bits)
 
@@ -111,7 +113,8 @@ def rivagan() -> Scheme | None:
     package.WatermarkEncoder.loadModel()
     package.WatermarkDecoder.loadModel()
 
-    def marker(number: int) -> Callable[[Tensor], Tensor]:
+    def marker(number: int, *, film: bool = False) -> Callable[[Tensor], Tensor]:
+        del film
         encoder = package.WatermarkEncoder()
         encoder.set_watermark("bits", [number >> place & 1 for place in range(32)])
 
@@ -291,7 +294,7 @@ def measured(
         return found
 
     def through_films(kind: str, frames: Sequence[Tensor], number: int) -> None:
-        mark = scheme.marker(number)
+        mark = scheme.marker(number, film=True)
         shown = [mark(frame) for frame in frames]
         for name, film in FILMS.items():
             whole[f"{kind}: {name}"].append(back(film(shown)) == number)

@@ -39,7 +39,7 @@ BITS = 127
 PILOT = 0.25
 """Share of the pilot in the energy of the mark."""
 
-FLAT, SLOPE, BOUND = 0.95, 1.9, 12.0
+FLAT, SLOPE, BOUND = 0.95, 1.9, 6.0
 """Codes of 255 that a pixel may change on flat parts; how many more for each code of deviation
 about it; and at most."""
 
@@ -134,15 +134,15 @@ def repeated(tile: Tensor, height: int, width: int) -> Tensor:
     return tile.repeat(*lead, down, across)[..., :height, :width]
 
 
-def residual(y: Tensor, tile: Tensor, *, loud: Tensor | float = 1.0) -> Tensor:
+def residual(y: Tensor, tile: Tensor, *, bold: float = 1.0, loud: Tensor | float = 1.0) -> Tensor:
     """Return by how much to change brightness, float32 (N, 1, H, W) in codes.
 
     ``y`` is brightness in codes, the shorter side SIDE, and ``tile`` what ``composed`` returns,
     (SIDE, SIDE) or one for each row (N, 1, SIDE, SIDE). Whatever the picture, the change keeps to
-    ``noticeable`` and to LIMIT, both times ``loud``, which is for training.
+    ``noticeable`` times ``bold`` and to LIMIT; both times ``loud``, which is for training.
     """
     pattern = torch.tanh(repeated(tile, *y.shape[-2:]) * 0.9)
-    bound = noticeable(y)
+    bound = noticeable(y) * bold
     return pattern * torch.minimum(bound, _cap(bound)) * loud
 
 

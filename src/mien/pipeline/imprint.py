@@ -31,6 +31,10 @@ PLATE = 0.7
 EVERY = 4
 """Frames of a clip that share what a watermark changes: it need not be computed for each."""
 
+BOLD = 1.3
+"""By how much a change in a clip may pass what is noticeable in a still picture: what moves hides
+more, and codecs take more away."""
+
 ALGORITHM = "io.mien.watermark.2"
 """What manifests call the watermark."""
 
@@ -117,7 +121,7 @@ class Film:
         self._imprint = imprint
         self._marker: Marker | None = None
         if imprint.produced is not None:
-            self._marker = Marker(identifier(imprint.produced), every=EVERY)
+            self._marker = Marker(identifier(imprint.produced), every=EVERY, bold=BOLD)
 
     def __call__(
         self, stored: StoredFrame, picture: Frame | None = None, changed: Iterable[Rectangle] = ()

@@ -62,15 +62,18 @@ class Change:
 class Marker:
     """Says what to change in a picture, or in the frames of one clip, to lay one mark on it."""
 
-    def __init__(self, identifier: int, *, every: int = 1) -> None:
+    def __init__(self, identifier: int, *, every: int = 1, bold: float = 1.0) -> None:
         """Make one for the 48 bits of an identifier.
+
+        ``bold`` is by how much a change may pass what is just noticeable in a picture that is
+        looked at at leisure; see ``nets.watermark.residual``.
 
         The change of a frame is used for the ``every`` - 1 frames after it too, while they are of
         its size: the picture hides it less well where something moves, and no computing is needed.
         """
         word = torch.from_numpy(code.write(identifier)).float() * 2 - 1
         self._tile = composed(chips(), word)
-        self._every, self._used = every, 0
+        self._every, self._used, self._bold = every, 0, bold
         self._change: Change | None = None
 
     @torch.inference_mode()
@@ -89,7 +92,8 @@ class Marker:
     def _computed(self, small: Small, height: int, width: int) -> Change:
         y = small(*size_of(height, width))
         self._tile = self._tile.to(y.device)
-        return Change(residual(y[None, None], self._tile)[0, 0], height, width)
+        change = residual(y[None, None], self._tile, bold=self._bold)
+        return Change(change[0, 0], height, width)
 
 
 def marked(pixels: Tensor, marker: Marker) -> Tensor:
