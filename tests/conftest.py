@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 import tempfile
 import warnings
@@ -31,6 +32,8 @@ PORTRAITS = ROOT / "examples" / "portraits"
 set_hypothesis_home_dir(ROOT / ".hypothesis")
 # Small tensors: more threads only wait for each other on a busy machine.
 torch.set_num_threads(1)
+# A shell that starts a run in the background lets it ignore interrupts, which tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CONSENT = "Generated portraits: no real person is shown."
 
