@@ -161,7 +161,8 @@ def test_it_does_not_go_back_and_forth_under_noise(seed, load, noise):
     )
     # each boundary between steps is tried after REST, twice that, and so on, then every LONGEST
     tries = math.ceil(math.log2(LONGEST / REST)) + 2 + minutes * 60 / LONGEST
-    assert stream.governor.changes <= LAST + 2 * tries * 2
+    # and once in a while noise lets a try last, after which the next is made early
+    assert stream.governor.changes <= 1.1 * (LAST + 2 * tries * 2)
 
 
 def test_a_try_that_fails_is_made_later_and_later():
