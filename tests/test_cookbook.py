@@ -182,8 +182,12 @@ def test_faces_of_the_clip_go_where_the_page_says(kitchen, name, faces):
     assert len(after) == len(before) == 24
     # the camera moves by up to 73 pixels; in the first frame it is at the left end
     parts = ((0, 160), (165, 350), (370, 480))
-    change = np.abs(after[0] - before[0]).max(axis=-1) > 40
-    assert [bool(change[:, a:b].mean() > 0.001) for a, b in parts] == faces
+    # the means of blocks: watermark and codec change single pixels, and a face all of its own
+    change = after[0] - before[0]
+    rows, columns = (side // 8 for side in change.shape[:2])
+    blocks = change[: rows * 8, : columns * 8].reshape(rows, 8, columns, 8, 3).mean(axis=(1, 3))
+    moved = np.abs(blocks).max(axis=-1)
+    assert [int((moved[:, a // 8 : b // 8] > 20).sum()) >= 4 for a, b in parts] == faces
 
 
 def test_parts_of_the_clip_have_the_frames_that_the_page_says(kitchen):
