@@ -21,7 +21,6 @@ from mien.media.draw import draw_faces, side_by_side
 from mien.pipeline import NONE, Cast, Imprint
 from mien.safety import AuditLog, xmp_packet
 from mien.safety.manifest import Provenance, Seal, beside
-from mien.safety.watermark import identifier
 from mien.types import Faces, Frame, Swapped
 from mien.version import __version__
 
@@ -153,7 +152,7 @@ class Result:
                 beside=[] if manifest is None else [manifest],
                 records=list(self.consents),
                 model=self.model,
-                watermark=f"{identifier(produced):012x}",
+                watermark=imprint.watermark,
                 frames=len(self.moments),
                 swapped=sum(len(moment.chosen) for moment in self.moments),
             )

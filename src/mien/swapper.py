@@ -49,7 +49,6 @@ from mien.safety import Consent, Declares, Gallery, Ledger
 from mien.safety.label import label_for
 from mien.safety.manifest import Provenance
 from mien.safety.policy import note_policy, read_policy
-from mien.safety.watermark import identifier
 from mien.stages.age import Ages
 from mien.stages.content import Content
 from mien.stages.occlude import Occlusion
@@ -487,7 +486,7 @@ class Swapper:
             beside=report.beside,
             records=list(report.consents),
             model=self.model,
-            watermark=None if report.untouched else f"{identifier(produced):012x}",
+            watermark=None if report.untouched else imprint.watermark,
             frames=report.frames,
             swapped=report.swapped,
         )

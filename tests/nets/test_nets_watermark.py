@@ -43,12 +43,12 @@ def test_patterns_are_the_same_for_ever_and_tell_each_other_apart():
 
 
 def test_a_tile_says_its_word_by_correlation():
-    tile = composed(chips(), WORD)
-    assert tile.shape == (SIDE, SIDE)
+    tile = composed(chips(), WORD[None])
+    assert tile.shape == (1, 1, SIDE, SIDE)
     assert float(tile.var()) == pytest.approx(1, abs=0.1)
     said = tiles(chips()[1:]).flatten(1) @ tile.flatten()
     assert torch.equal(said.sign(), WORD)
-    assert torch.equal(repeated(tile, 300, 520)[256:, 512:], tile[:44, :8])
+    assert torch.equal(repeated(tile, 300, 520)[..., 256:, 512:], tile[..., :44, :8])
 
 
 def test_means_leave_out_what_is_beyond_the_picture():
@@ -67,12 +67,12 @@ def test_flat_parts_and_edges_hide_little_and_texture_much():
 
 @pytest.mark.parametrize("size", [(SIDE, 455), (480, SIDE)])
 def test_changes_keep_to_their_bounds(size):
-    y, tile = picture(*size), composed(chips(), WORD)
+    y, tile = picture(*size), composed(chips(), WORD[None])
     change = residual(y, tile)
     assert change.shape == y.shape
     assert float(change.square().mean().sqrt()) <= LIMIT * 1.03
     assert (change.abs() <= noticeable(y) + 1e-4).all()
-    assert torch.equal(change.sign(), repeated(tile, *size).sign()[None, None])
+    assert torch.equal(change.sign(), repeated(tile, *size).sign())
     flat = residual(torch.full((1, 1, *size), 128.0), tile)
     assert float(flat.abs().max()) < 1.5
 

@@ -86,7 +86,7 @@ def test_there_is_none_where_none_was_laid(picture):
 
 def test_frames_vote():
     word = torch.from_numpy(code.write(NUMBER)).float() * 2 - 1
-    tile = composed(chips(), word)
+    tile = composed(chips(), word[None])[0, 0]
     rng = torch.Generator().manual_seed(0)
 
     def said(y):  # so little is seen of a mark in one frame that it cannot be read

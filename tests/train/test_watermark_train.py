@@ -6,14 +6,13 @@ import pytest
 import torch
 
 from mien.errors import TrainingError
-from mien.nets.watermark import SIDE, chips
-from mien.nets.watermark import composed as composed_alone
+from mien.nets.watermark import SIDE, chips, composed
 from mien.safety.watermark import Marker
 from mien.safety.watermark import marked as marked_alone
 from mien.train.occlusion.canvas import Dice
 from mien.train.packs import write_pack
 from mien.train.watermark.__main__ import FILE, LOG, NOTES, STATE, main
-from mien.train.watermark.learn import MEASURES, Learner, composed, correlation, marked, words
+from mien.train.watermark.learn import MEASURES, Learner, correlation, marked, words
 from mien.train.watermark.pictures import Pictures
 from mien.train.watermark.recipe import Recipe, changed
 
@@ -50,10 +49,10 @@ def test_pictures_of_all_kinds():
 
 def test_marks_are_those_that_are_laid_on_pictures():
     bits = words(Dice(0, CPU), 2)
-    tile = composed(chips().float().flatten(1), bits)
-    assert torch.allclose(tile[1, 0], composed_alone(chips(), bits[1]))
+    tile = composed(chips(), bits)
+    assert torch.allclose(tile[1:], composed(chips(), bits[1:]))
     marker = Marker(1)
-    marker._tile = tile[0, 0]
+    marker._tile = tile[:1]
     picture = (torch.rand(1, 3, 384, 384, generator=torch.Generator().manual_seed(0)) * 255).byte()
     mine, lie = marked(picture.float() / 255, tile[:1])
     theirs = marked_alone(picture[0].permute(1, 2, 0).contiguous(), marker)

@@ -42,7 +42,7 @@ def verify(
     Nobody on the network is asked. It ends with 0 if the origin is proven by a certificate of yours
     or of an authority in --trust; with 7 if the file or its manifest was tampered with; with 8 if
     something tells of the origin and does not prove it: a certificate that nobody knows, or marks
-    alone; with 9 if there is nothing.
+    or a watermark alone; with 9 if there is nothing.
     """
     from mien.safety import Ledger
     from mien.safety.verify import own_certificates
@@ -55,8 +55,8 @@ def verify(
     token = TokenUri.read(settings.signing_pkcs11) if settings.signing_pkcs11 else None
     own = own_certificates(settings.certificate, settings.private_key, token)
     looker = WatermarkLooker(Ledger(settings.ledger).audit)
-    trust_in = _authorities(settings.trust)
-    verified = look(file, own=own, trust=trust_in, lookers=[looker])
+    authorities = _authorities(settings.trust)
+    verified = look(file, own=own, trust=authorities, lookers=[looker])
     headline, code = HEADLINES[verified.verdict]
     if as_json:
         print(json.dumps({"verdict": verified.verdict, **_report(verified)}, indent=2))

@@ -113,32 +113,27 @@ def noticeable(y: Tensor) -> Tensor:
     )
 
 
-def composed(patterns: Tensor, word: Tensor) -> Tensor:
-    """Return the tile (SIDE, SIDE) of a word (BITS,) of -1 and 1, of variance 1.
+def composed(patterns: Tensor, words: Tensor) -> Tensor:
+    """Return the tiles (N, 1, SIDE, SIDE) of words (N, BITS) of -1 and 1, of variance 1.
 
     ``patterns`` is what ``chips`` returns.
     """
-    weights = torch.cat([word.new_full((1,), math.sqrt(PILOT)), word * _amplitude()])
-    mixed = (weights @ patterns.to(weights).flatten(1)).view(1, CHIPS, CHIPS)
-    return tiles(mixed)[0]
-
-
-def _amplitude() -> float:
-    return math.sqrt((1 - PILOT) / BITS)
+    pilot = words.new_full((len(words), 1), math.sqrt(PILOT))
+    weights = torch.cat([pilot, words * math.sqrt((1 - PILOT) / BITS)], dim=1)
+    mixed = weights @ patterns.to(weights).flatten(1)
+    return tiles(mixed.view(-1, CHIPS, CHIPS))[:, None]
 
 
 def repeated(tile: Tensor, height: int, width: int) -> Tensor:
-    """Return tiles (..., SIDE, SIDE) side by side, as far as (..., height, width) goes."""
-    down, across = -(-height // SIDE), -(-width // SIDE)
-    lead = (1,) * (tile.dim() - 2)
-    return tile.repeat(*lead, down, across)[..., :height, :width]
+    """Return tiles (N, 1, SIDE, SIDE) side by side, as far as (N, 1, height, width) goes."""
+    return tile.repeat(1, 1, -(-height // SIDE), -(-width // SIDE))[..., :height, :width]
 
 
 def residual(y: Tensor, tile: Tensor, *, bold: float = 1.0, loud: Tensor | float = 1.0) -> Tensor:
     """Return by how much to change brightness, float32 (N, 1, H, W) in codes.
 
-    ``y`` is brightness in codes, the shorter side SIDE, and ``tile`` what ``composed`` returns,
-    (SIDE, SIDE) or one for each row (N, 1, SIDE, SIDE). Whatever the picture, the change keeps to
+    ``y`` is brightness in codes, the shorter side SIDE, and ``tile`` what ``composed`` returns, one
+    for each row. Whatever the picture, the change keeps to
     ``noticeable`` times ``bold`` and to LIMIT; both times ``loud``, which is for training.
     """
     pattern = torch.tanh(repeated(tile, *y.shape[-2:]) * 0.9)

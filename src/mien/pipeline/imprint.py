@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -52,13 +52,9 @@ class Imprint:
     produced: str | None = None
     """The id of what is written, which the watermark stands for; None: it has no watermark."""
 
-    _marker: Marker | None = field(init=False, default=None, repr=False, compare=False)
-
     def __post_init__(self) -> None:
         if self.label is not None:
             check_letters(self.label.text)
-        if self.produced is not None:
-            object.__setattr__(self, "_marker", Marker(identifier(self.produced)))
 
     def __bool__(self) -> bool:
         return self.label is not None or self.produced is not None
@@ -72,11 +68,14 @@ class Imprint:
         return None if self.label is None else self.label.report()
 
     @property
+    def watermark(self) -> str | None:
+        """What the watermark says, 12 hexadecimal digits; None if there is none."""
+        return None if self.produced is None else f"{identifier(self.produced):012x}"
+
+    @property
     def binding(self) -> SoftBinding | None:
         """What a manifest says of the watermark."""
-        if self.produced is None:
-            return None
-        return SoftBinding(ALGORITHM, f"{identifier(self.produced):012x}")
+        return None if self.watermark is None else SoftBinding(ALGORITHM, self.watermark)
 
     def labelled(self, frame: Frame) -> tuple[Frame, tuple[Rectangle, ...]]:
         """Return ``frame`` with the label alone, and where that may have changed it.
@@ -101,13 +100,15 @@ class Imprint:
 
     def picture(self, picture: Picture) -> Picture:
         """Return ``picture`` with its marks in every frame."""
+        if not self:
+            return picture
         frames = [self.labelled(frame)[0] for frame in picture.frames]
-        if self._marker is not None:
+        if self.produced is not None:
+            marker = Marker(identifier(self.produced))
             frames = [
-                replace(frame, pixels=marked(frame.pixels, self._marker), sight=None)
-                for frame in frames
+                replace(frame, pixels=marked(frame.pixels, marker), sight=None) for frame in frames
             ]
-        return replace(picture, frames=tuple(frames)) if self else picture
+        return replace(picture, frames=tuple(frames))
 
     def film(self) -> Film:
         """Return what lays the marks on the frames of one clip, in order."""

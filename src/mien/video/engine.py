@@ -322,7 +322,8 @@ class _Run:
         starts = [_first_wanted(each) for each in (writer, both) if each is not None]
         self._from = None if None in starts else min(each for each in starts if each is not None)
 
-        film, joined_film = self.job.imprint.film(), self.job.imprint.film()
+        film = self.job.imprint.film()
+        film_of_both = None if both is None else self.job.imprint.film()
 
         def write(item: tuple[StoredFrame, Swapped]) -> None:
             before, done = item
@@ -331,9 +332,10 @@ class _Run:
             # the comparison first, as a frame ends with being written
             if both is not None and _wanted(starts[1], before.time):
                 assert self._comparison is not None
+                assert film_of_both is not None
                 with self._writing("return"):
                     after = before.with_changes(done.frame, places) if places else before
-                    joined = joined_film(self._comparison(before, after))
+                    joined = film_of_both(self._comparison(before, after))
                 with self._writing("encode"):
                     both.write(joined)
             if _wanted(starts[0], before.time):

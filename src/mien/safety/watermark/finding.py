@@ -72,9 +72,9 @@ class Found:
 def false_positive_rate() -> float:
     """Return a bound of how often a picture without a mark is believed to have one.
 
-    At most TRIED words are read, and one before; each has a right
-    checksum once in 2^16, and besides a pilot that stands out or an agreement, which chance has
-    less than once in 6,000 and 20,000 times.
+    At most TRIED words are read, and one before; each has a right checksum once in 2^16, and
+    besides a pilot that stands out or an agreement, which chance has less than once in 6,000 and
+    20,000 times.
     """
     return (TRIED + 1) * 2.0**-code.CHECK * (1 / 6000 + 1 / 20000)
 

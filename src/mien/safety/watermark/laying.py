@@ -72,7 +72,7 @@ class Marker:
         its size: the picture hides it less well where something moves, and no computing is needed.
         """
         word = torch.from_numpy(code.write(identifier)).float() * 2 - 1
-        self._tile = composed(chips(), word)
+        self._tile = composed(chips(), word[None])
         self._every, self._used, self._bold = every, 0, bold
         self._change: Change | None = None
 

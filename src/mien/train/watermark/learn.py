@@ -19,14 +19,13 @@ from torch.nn import functional
 from mien.errors import TrainingError
 from mien.nets.watermark import (
     BITS,
-    PILOT,
     SIDE,
     Extractor,
     brightness,
     chips,
+    composed,
     repeated,
     residual,
-    tiles,
 )
 from mien.train.occlusion.canvas import Dice
 from mien.train.schedule import Visit
@@ -43,17 +42,6 @@ loudness of the step, and that."""
 def words(dice: Dice, count: int) -> Tensor:
     """Return raw bits (count, BITS) of -1 and 1."""
     return dice.picks(2, count, BITS).float() * 2 - 1
-
-
-def composed(patterns: Tensor, bits: Tensor) -> Tensor:
-    """Return the tiles (n, 1, SIDE, SIDE) of bits (n, BITS), as ``nets.watermark.composed``.
-
-    ``patterns`` is float (1 + BITS, K) of what ``chips`` returns.
-    """
-    pilot = bits.new_full((len(bits), 1), math.sqrt(PILOT))
-    weights = torch.cat([pilot, bits * math.sqrt((1 - PILOT) / BITS)], dim=1)
-    side = math.isqrt(patterns.shape[1])
-    return tiles((weights @ patterns).view(-1, side, side))[:, None]
 
 
 def marked(pictures: Tensor, tile: Tensor, loud: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
@@ -91,7 +79,7 @@ class Learner:
         self.step, self.progress = 0, 0.0
         self.dice = Dice(recipe.seed, device)
         self.chains = Chains(self.dice, recipe.seed)
-        self.patterns = chips().float().flatten(1).to(device)
+        self.patterns = chips().float().to(device)
         self._run: Callable[[Tensor], Tensor] = self.network
         if recipe.compile:
             self._run = torch.compile(self.network)

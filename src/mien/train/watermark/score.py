@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mien.nets.watermark import SIDE, Extractor, chips
+from mien.nets.watermark import SIDE, Extractor, chips, composed
 from mien.train.occlusion.canvas import Dice
 from mien.train.watermark.chains import fixed
 from mien.train.watermark.damage import shrunk, stored
-from mien.train.watermark.learn import composed, correlation, looked_at, marked, words
+from mien.train.watermark.learn import correlation, looked_at, marked, words
 
 ROWS = 16
 
@@ -35,8 +35,7 @@ def scores(network: Extractor, pictures: Tensor, *, seed: int = 7) -> dict[str, 
     is for benchmarks/watermark.py to say, with real codecs.
     """
     device = pictures.device
-    patterns = chips().float().flatten(1).to(device)
-    tile = composed(patterns, words(Dice(seed, device), len(pictures)))
+    tile = composed(chips().to(device), words(Dice(seed, device), len(pictures)))
     shown, lie, noise = [], [], []
     for rows, row_tiles in zip(pictures.split(ROWS), tile.split(ROWS), strict=True):
         made, there = marked(rows, row_tiles)
