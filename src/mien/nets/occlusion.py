@@ -14,8 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mien.nets.blocks import ConvNorm, Residual
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OcclusionShape:
@@ -48,14 +46,14 @@ class OcclusionNet(nn.Module):
         super().__init__()
         self.shape = shape
         half, quarter, eighth, sixteenth = shape.widths
-        self.stem = ConvNorm(12, half)
-        self.down_quarter = nn.Sequential(ConvNorm(half, quarter, stride=2), Residual(quarter))
-        self.down_eighth = nn.Sequential(ConvNorm(quarter, eighth, stride=2), Residual(eighth))
+        self.stem = _Conv(12, half)
+        self.down_quarter = nn.Sequential(_Conv(half, quarter, stride=2), _Residual(quarter))
+        self.down_eighth = nn.Sequential(_Conv(quarter, eighth, stride=2), _Residual(eighth))
         self.down_sixteenth = nn.Sequential(
-            ConvNorm(eighth, sixteenth, stride=2), Residual(sixteenth)
+            _Conv(eighth, sixteenth, stride=2), _Residual(sixteenth)
         )
         self.whole = nn.Conv2d(sixteenth, sixteenth, 1)
-        self.bottom = Residual(sixteenth)
+        self.bottom = _Residual(sixteenth)
         self.up_eighth = _Up(sixteenth, eighth)
         self.up_quarter = _Up(eighth, quarter)
         self.up_half = _Up(quarter, half)
@@ -74,13 +72,37 @@ class OcclusionNet(nn.Module):
         return functional.pixel_shuffle(self.out(x), 2)
 
 
+class _Conv(nn.Module):
+    """A convolution, batch normalisation (which an export takes into it) and a rectifier."""
+
+    def __init__(self, channels: int, to: int, *, stride: int = 1, rectify: bool = True) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, to, 3, stride=stride, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(to)
+        self.rectify = rectify
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.conv(x))
+        return functional.relu(x) if self.rectify else x
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = _Conv(channels, channels)
+        self.second = _Conv(channels, channels, rectify=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(x + self.second(self.first(x)))
+
+
 class _Up(nn.Module):
     """Doubles the side and takes in what was there on the way down."""
 
     def __init__(self, channels: int, to: int) -> None:
         super().__init__()
         self.narrow = nn.Conv2d(channels, to, 1)  # before the enlargement it costs a quarter
-        self.fuse = ConvNorm(2 * to, to)
+        self.fuse = _Conv(2 * to, to)
 
     def forward(self, x: Tensor, before: Tensor) -> Tensor:
         x = functional.interpolate(self.narrow(x), scale_factor=2.0, mode="nearest")

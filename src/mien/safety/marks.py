@@ -43,6 +43,9 @@ and thumbnails, which show the face that was replaced."""
 AIGC = "AIGC"
 """The name of the label of GB 45438-2025 in the metadata of a clip."""
 
+PRODUCED = r'(?:&quot;|")ProduceID(?:&quot;|"): ?(?:&quot;|")([0-9a-f]{32})'
+"""How the id stands in the label of GB 45438-2025, plain or escaped: a pattern."""
+
 LONGEST = 65_000
 """Bytes of a packet; a JPEG holds at most 65,502."""
 

@@ -29,7 +29,7 @@ from mien.safety.manifest import (
     reason_of,
     undisturbed,
 )
-from mien.safety.marks import SYNTHETIC
+from mien.safety.marks import PRODUCED, SYNTHETIC
 from mien.token_uri import TokenUri
 
 Verdict: TypeAlias = Literal["proven", "unproven", "tampered", "nothing"]
@@ -54,7 +54,7 @@ WORDS = re.compile(
 )
 """What ``statement`` says."""
 
-PRODUCED = re.compile(rb"(?:&quot;|\")ProduceID(?:&quot;|\"): ?(?:&quot;|\")([0-9a-f]{32})")
+LABELLED = re.compile(PRODUCED.encode())
 """The id that the label of GB 45438-2025 gives the file."""
 
 NEAR = 8192
@@ -364,7 +364,7 @@ def _marks(path: Path) -> Marks | None:
                     made = PACKET.search(near) or WORDS.search(near)
                     if made is not None:
                         # a clip's metadata may come in any order
-                        label = PRODUCED.search(near, made.end()) or PRODUCED.search(near)
+                        label = LABELLED.search(near, made.end()) or LABELLED.search(near)
                         return _marks_of(made, label)
     return None
 

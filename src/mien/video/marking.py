@@ -14,6 +14,7 @@ from mien.errors import ClipUnwritable
 from mien.media.atomic import whole_file
 from mien.media.clip.writer import explained_writing
 from mien.safety import AIGC, SYNTHETIC, aigc_label, statement, xmp_packet
+from mien.safety.marks import PRODUCED
 from mien.version import __version__
 
 OWN = b"urn:mien:"
@@ -31,9 +32,6 @@ PACKED = re.compile(
     re.DOTALL,
 )
 """The same in ``xmp_packet``."""
-
-PRODUCED = re.compile(r'(?:&quot;|")ProduceID(?:&quot;|"): ?(?:&quot;|")([0-9a-f]{32})')
-"""The id in a label of mien's."""
 
 UNTOLD = (".ts", ".m2ts", ".mts")
 """Suffixes of files that hold no metadata: their mark is a file beside them, as a BMP's."""
@@ -129,7 +127,7 @@ def mark_for(
 
 
 def _produced(text: str) -> str | None:
-    found = PRODUCED.search(text)
+    found = re.search(PRODUCED, text)
     return None if found is None else found[1]
 
 
