@@ -17,6 +17,8 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -45,7 +47,8 @@ def main() -> None:
     parser.add_argument("--size", default="1920x1080")
     parser.add_argument("--model", default="mien-256")
     parser.add_argument("--faces", type=int, nargs="*", default=[1])
-    parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--batch", type=int, default=BATCH, help="frames decoded at once")
+    parser.add_argument("--batches", type=int, nargs="*", default=[1, 8], help="swapped at once")
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -123,11 +126,13 @@ def measured(
         slots=faces,
         who="largest" if faces == 1 else "all",
     ).to(device)
-    replay = Replay(whole, dev.embedding[None].to(device), None, frame=first)
-    say("faces swapped", float((replay(first).roles >= 0).sum()), "")
     passes("decoded", lambda: sum(1 for _ in frames))
-    passes("computed", lambda: run(replay, around([first], options.frames)))
-    passes("decoded and computed", lambda: run(replay, frames))
+    for batch in options.batches:
+        replay = Replay(whole, dev.embedding[None].to(device), None, frame=first, batch=batch)
+        say("faces swapped", float((replay(replay.blank()).roles[0] >= 0).sum()), "")
+        alone = f"computed, {batch} at once"
+        passes(alone, partial(run, replay, list(around([first], options.frames))))
+        passes(f"decoded and {alone}", partial(run, replay, frames))
     if on_gpu:
         say("peak of memory", torch.cuda.max_memory_allocated(device) / 1e6, "MB")
     return rows
@@ -145,12 +150,16 @@ class OnCpu:
 
 
 def run(replay: Replay, frames: Iterable[Tensor]) -> int:
-    """Swap all frames, whose outcomes stay where they are; return how many there were."""
-    count = 0
-    for frame in frames:
-        outcome = replay(frame)
-        assert outcome.pixels.device == frame.device
-        count += 1
+    """Swap all frames, whose outcomes stay where they are; return how many there were.
+
+    Where the last are too few for a batch, the last of them fills it up.
+    """
+    count, source = 0, iter(frames)
+    while batch := list(islice(source, replay.batch)):
+        count += len(batch)
+        batch += batch[-1:] * (replay.batch - len(batch))
+        outcome = replay(torch.stack(batch))
+        assert outcome.pixels.device == batch[0].device
     return count
 
 
