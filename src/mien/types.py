@@ -99,7 +99,10 @@ class Frame(_Shown):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Faces(_Shown):
-    """The K faces of one frame, as parallel tensors on the frame's device."""
+    """The K faces of one frame, as parallel tensors on the CPU, wherever its pixels are.
+
+    They are few numbers, at which everybody looks.
+    """
 
     boxes: Tensor
     """float32 (K, 4): left, top, right, bottom in pixels; may reach beyond the frame."""
@@ -175,10 +178,10 @@ class Crops(_Shown):
     """Aligned square cut-outs of K faces."""
 
     pixels: Tensor
-    """float32 (K, 3, S, S), RGB in [0, 1]."""
+    """float32 (K, 3, S, S), RGB in [0, 1], on the device of the frame that they were cut from."""
 
     matrices: Tensor
-    """float32 (K, 2, 3): similarity transforms, frame pixels to crop pixels."""
+    """float32 (K, 2, 3) on the CPU: similarity transforms, frame pixels to crop pixels."""
 
     template: str
     """Name of the five-point template the crops were aligned to."""
@@ -236,7 +239,7 @@ class Layers(_Shown):
     """float32 (K, S, S): their opacity in their crops."""
 
     matrices: Tensor
-    """float32 (K, 2, 3): similarities, frame pixels to crop pixels."""
+    """float32 (K, 2, 3) on the CPU: similarities, frame pixels to crop pixels."""
 
     covered: tuple[Covered, ...]
     """The parts of the frame they lie on."""

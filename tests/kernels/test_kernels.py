@@ -14,7 +14,10 @@ from torch.nn import functional
 
 from mien import kernels
 from mien.geometry import fit_similarity, template
+from mien.geometry import warp as one_by_one
+from mien.geometry.spans import whole_table
 from mien.replay import color, warp
+from mien.stages import color as by_solvers
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
@@ -47,7 +50,7 @@ def both(monkeypatch):
     def run(function, *given):
         made = []
         for there in (True, False):
-            for module in (warp, color):
+            for module in (warp, color, one_by_one, by_solvers):
                 monkeypatch.setattr(module, "usable", lambda like, there=there: there)
             made.append(function(*given))
         return made
@@ -62,6 +65,41 @@ def test_cuts_are_those_of_the_twin(both, load, scale):
     torch.testing.assert_close(fused, eager, atol=2e-4, rtol=0)
 
 
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.7])
+def test_cuts_one_by_one_are_those_of_the_kernel(both, load, scale):
+    frame = scene([load("ben")], 96, 1).to(DEVICE)
+    fused, eager = both(one_by_one.cut, frame, faces(scale).cpu(), SIZE)
+    # that one shrinks bytes on a CPU, and so rounds once more
+    torch.testing.assert_close(fused, eager, atol=1.5 / 255, rtol=0)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+def test_what_is_pasted_one_by_one_is_what_the_kernel_lays(both, load, scale):
+    frame = scene([load("ben")], 96, 1).to(DEVICE)
+    soft_ones = functional.avg_pool2d(soft(3), 5, 1, 2)
+
+    def pasted(pixels, *given):
+        made = pixels.clone()
+        covered = one_by_one.paste(made, *given)
+        again = made.clone()
+        one_by_one.uncover(again, covered)
+        assert torch.equal(again, pixels)
+        return made
+
+    fused, eager = both(pasted, frame, soft_ones, faces(scale).cpu())
+    assert not torch.equal(eager, frame)
+    off = (fused.int() - eager.int()).abs()
+    assert float(off.float().mean()) < 0.15
+    assert int(off.max()) <= 4
+
+
+def test_colours_by_solvers_are_those_of_the_kernels(both):
+    made, target = soft(2)[:, :3].clamp(0.01, 0.99), soft(2).flip(3)[:, :3]
+    weights = soft(2)[:, 3]
+    fused, eager = both(by_solvers.match_color, made, target, weights)
+    torch.testing.assert_close(fused, eager, atol=2e-3, rtol=0)
+
+
 def test_a_whole_frame_is_resized_as_by_the_twin(load):
     from mien.kernels.cut import cut
 
@@ -71,7 +109,7 @@ def test_a_whole_frame_is_resized_as_by_the_twin(load):
     planes = frames.permute(0, 3, 1, 2).float()
     for size, count in (((30, 40), 2), ((96, 96), 1), ((130, 110), 1)):
         wanted = functional.interpolate(planes[:count], size, mode="bilinear", antialias=True)
-        table = warp.whole_table(size, (height, width)).to(DEVICE).expand(count, -1)
+        table = whole_table(size, (height, width)).to(DEVICE).expand(count, -1)
         made = cut(frames[:count], table, *size) * 255
         torch.testing.assert_close(made, wanted, atol=0.02, rtol=0)
 

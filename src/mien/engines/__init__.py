@@ -7,7 +7,7 @@ from mien.engines.memory import Peak, limit_memory
 from mien.engines.onnx import PROVIDERS, OnnxEngine
 from mien.engines.opening import open_engine
 from mien.engines.protocol import Engine, Port
-from mien.engines.pytorch import TorchEngine, Trial
+from mien.engines.pytorch import TorchEngine, Trial, home_of
 
 __all__ = [
     "AUTO",
@@ -21,6 +21,7 @@ __all__ = [
     "TorchEngine",
     "Trial",
     "choose",
+    "home_of",
     "limit_memory",
     "missing",
     "numbers_fault",

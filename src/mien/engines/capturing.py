@@ -19,7 +19,8 @@ WARM = 3
 CAPTURING = RLock()
 """One graph at a time: to begin, PyTorch waits for the whole device, which ends other captures; all
 share a stream; and the choice of convolutions is one for all threads. Whoever empties PyTorch's
-cache ends captures, too, and must hold it."""
+cache ends captures, too, and must hold it: as cuDNN does when it tries out its convolutions, which
+it then does for every thread, so networks run step by step only under this lock."""
 
 
 def busy() -> bool:

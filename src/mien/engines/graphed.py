@@ -125,7 +125,8 @@ class Graphed:
                 self._pause()
             if not release_all(self._device):
                 raise
-        return self._network(*inputs)
+        with CAPTURING:
+            return self._network(*inputs)
 
     def _run(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         shapes = tuple(value.shape for value in inputs)
@@ -144,7 +145,8 @@ class Graphed:
                 if graph is not None:
                     self._graphs[shapes] = graph
                     return graph(*inputs)
-        return self._network(*inputs)
+        with CAPTURING:  # while cuDNN tries out its ways it empties PyTorch's cache
+            return self._network(*inputs)
 
     def release(self) -> bool:
         """Give up all graphs, and make none for a while; return whether there were any."""

@@ -22,17 +22,18 @@ Check = Callable[[Tensor], str | None]
 
 
 def run_finite(engine: Engine, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Run a batch and return all outputs, every value of which is finite.
+    """Run a batch and return all outputs, on the CPU, every value of which is finite.
 
-    Raises BadOutput when the safe mode, too, returns values that are not.
+    It is for outputs that somebody looks at number by number. Raises BadOutput when the safe mode,
+    too, returns values that are not.
     """
-    outputs = _outputs(engine, inputs)
+    outputs = _on_cpu(_outputs(engine, inputs))
     if not _finite(outputs):
         log.warning(
             "%s on %s returned values that are not finite; trying the safe mode.",
             *(engine.model, engine.provider),
         )
-        outputs = _outputs(engine.safer(), inputs)
+        outputs = _on_cpu(_outputs(engine.safer(), inputs))
         if not _finite(outputs):
             reason = "values that are not finite"
             raise BadOutput(model=engine.model, provider=engine.provider, reason=reason)
@@ -48,17 +49,19 @@ def run_guarded(
     returned as zeros with its fault, for the caller to leave out; if all do, there is no output.
     """
     size = len(next(iter(inputs.values())))
-    rows, faults = _rows(engine, inputs, output, size, check)
+    value, faults = _checked(engine, inputs, output, size, check)
     bad = [i for i, fault in enumerate(faults) if fault]
-    if bad:
-        log.warning(
-            "%s on %s returned %s; trying the safe mode.",
-            *(engine.model, engine.provider, "; ".join(sorted({faults[i] or "" for i in bad}))),
-        )
-        again = {name: value[bad] for name, value in inputs.items()}
-        second, second_faults = _rows(engine.safer(), again, output, len(bad), check)
-        for i, row, fault in zip(bad, second, second_faults, strict=True):
-            rows[i], faults[i] = row, fault
+    if not bad:
+        return value, tuple(faults)
+    log.warning(
+        "%s on %s returned %s; trying the safe mode.",
+        *(engine.model, engine.provider, "; ".join(sorted({faults[i] or "" for i in bad}))),
+    )
+    rows = _rows(value, size)
+    again = {name: value[bad] for name, value in inputs.items()}
+    second, second_faults = _checked(engine.safer(), again, output, len(bad), check)
+    for i, row, fault in zip(bad, _rows(second, len(bad)), second_faults, strict=True):
+        rows[i], faults[i] = row, fault
     good = next((row for row, fault in zip(rows, faults, strict=True) if not fault), None)
     if good is None:
         return None, tuple(faults)
@@ -75,15 +78,20 @@ def numbers_fault(row: Tensor, shape: tuple[int, ...]) -> str | None:
     return None if _finite_row(row) else "values that are not finite"
 
 
-def _rows(
+def _checked(
     engine: Engine, inputs: Mapping[str, Tensor], output: str, size: int, check: Check
-) -> tuple[list[Tensor], list[str | None]]:
+) -> tuple[Tensor, list[str | None]]:
     value = _outputs(engine, inputs).get(output)
     if value is None:
         raise EngineError(f"{engine.model!r} has no output {output!r}.", model=engine.model)
     if value.ndim == 0 or len(value) != size:
-        return [value] * size, [f"shape {tuple(value.shape)} for a batch of {size}"] * size
-    return list(value), [check(row) for row in value]
+        return value, [f"shape {tuple(value.shape)} for a batch of {size}"] * size
+    return value, [check(row) for row in value]
+
+
+def _rows(value: Tensor, size: int) -> list[Tensor]:
+    """Return the rows of a batch; of what is none, as many times the whole of it."""
+    return list(value) if value.ndim and len(value) == size else [value] * size
 
 
 def _outputs(engine: Engine, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -93,6 +101,10 @@ def _outputs(engine: Engine, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     except OutOfMemory as error:
         log.warning("%s Trying the safe mode.", error)
     return engine.safer()(inputs)
+
+
+def _on_cpu(outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.cpu() for name, value in outputs.items()}
 
 
 def _finite(outputs: Mapping[str, Tensor]) -> bool:

@@ -146,7 +146,11 @@ class OnnxEngine:
             for name, value in inputs.items()
         }
         values = self._session.run(self._names, feeds)
-        return {k: torch.from_numpy(v) for k, v in zip(self._names, values, strict=True)}
+        device = next(iter(inputs.values())).device
+        return {
+            name: torch.from_numpy(value).to(device)
+            for name, value in zip(self._names, values, strict=True)
+        }
 
     def safer(self) -> OnnxEngine:
         """Return the network on the CPU, with the graph as it was written, unoptimised."""

@@ -7,7 +7,7 @@ network that does not pass runs in the next better precision, and says so.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Literal, Protocol, get_args
@@ -25,6 +25,8 @@ from mien.nets.frozen import FrozenNet
 from mien.nets.graph import Graph, Shape
 
 log = logging.getLogger(__name__)
+
+CPU = torch.device("cpu")
 
 Precision = Literal["float32", "float16", "bfloat16"]
 BETTER: Mapping[Precision, tuple[Precision, ...]] = {
@@ -248,6 +250,15 @@ class TorchEngine:
         if precision != "float32":
             net.lower(getattr(torch, precision), exact_ends=exact_ends)
         return PlainNet(net.channels_last()).eval()
+
+
+def home_of(engines: Iterable[Engine]) -> torch.device:
+    """Return the device on which the pictures for ``engines`` had best lie.
+
+    It is the GPU on which PyTorch runs all of them, if there is such a one, and else the CPU.
+    """
+    devices = {each.device if isinstance(each, TorchEngine) else CPU for each in engines}
+    return devices.pop() if len(devices) == 1 else CPU
 
 
 def _port(name: str, graph: Graph) -> Port:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, with_config
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -59,35 +61,56 @@ class PixelFormat:
             pixels = pixels.flip(1)
         if self.layout == "NHWC":
             pixels = pixels.permute(0, 2, 3, 1)
-        mean, std = self._per_channel(pixels)
-        gain = (self.high - self.low) / full / std
-        shift = (self.low - mean) / std
         values = pixels.contiguous().float()  # bytes are moved faster than floats
-        if bool((gain != 1).any()):
+        gain, shift = _gains(self, full, values.device)
+        if gain is not None:
             values = values * gain
-        if bool(shift.any()):
+        if shift is not None:
             values = values + shift
         return values
 
     def decode(self, values: Tensor) -> Tensor:
         """Return a picture of this format as RGB (N, 3, H, W), nominally in [0, 1], unclamped."""
-        mean, std = self._per_channel(values)
+        mean, std = _per_channel(self, values.device)
         values = (values * std + mean - self.low) / (self.high - self.low)
         if self.layout == "NHWC":
             values = values.permute(0, 3, 1, 2)
         return values.flip(1) if self.order == "BGR" else values
 
-    def _per_channel(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and std, shaped to broadcast over a batch in this layout and order."""
-        import torch
 
-        step = -1 if self.order == "BGR" else 1
-        shape = (3,) if self.layout == "NHWC" else (3, 1, 1)
+@lru_cache(maxsize=64)
+def _per_channel(pixels: PixelFormat, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return mean and std, shaped to broadcast over a batch in a format's layout and order."""
+    import torch
+
+    step = -1 if pixels.order == "BGR" else 1
+    shape = (3,) if pixels.layout == "NHWC" else (3, 1, 1)
+    with torch.inference_mode(False):  # they are kept for whoever trains, too
         mean, std = (
-            like.new_tensor(values[::step], dtype=torch.float32).view(shape)
-            for values in (self.mean, self.std)
+            torch.tensor(values[::step], dtype=torch.float32, device=device).view(shape)
+            for values in (pixels.mean, pixels.std)
         )
-        return mean, std
+    return mean, std
+
+
+@lru_cache(maxsize=64)
+def _gains(
+    pixels: PixelFormat, full: float, device: torch.device
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return what values are multiplied by, and what is added then; None for nothing.
+
+    They are kept, as looking at numbers on a GPU means to wait for it.
+    """
+    import torch
+
+    mean, std = _per_channel(pixels, torch.device("cpu"))
+    with torch.inference_mode(False):
+        gain = (pixels.high - pixels.low) / full / std
+        shift = (pixels.low - mean) / std
+        return (
+            gain.to(device) if bool((gain != 1).any()) else None,
+            shift.to(device) if bool(shift.any()) else None,
+        )
 
 
 @with_config(extra="forbid")

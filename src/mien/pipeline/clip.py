@@ -299,7 +299,7 @@ class ClipPipeline:
         size, device = self.pipeline.swap.contract.size, seen.frame.pixels.device
         shape = len(faces), seen.frame.pixels.shape[2], size, size
         nothing = torch.zeros(1, device=device)
-        matrices = torch.zeros(len(faces), 2, 3, device=device)
+        matrices = torch.zeros(len(faces), 2, 3)
         mask = nothing.expand(len(faces), size, size)
         patches = Patches(nothing.expand(shape), mask, mask, matrices, faces.areas)
         return Made(seen, patches, {n: row for row, n in enumerate(faces.ids.tolist())}, {}, {})

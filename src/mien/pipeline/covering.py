@@ -73,7 +73,7 @@ class Covers:
         points = self.faces.points[[self._now.rows[number] for number in numbers]]
         matrices = fit_similarity(points, template(contract.template).at(contract.size).to(points))
         shown = self._seen(numbers, matrices, contract.size)
-        return {number: shown[[row]] for row, number in enumerate(numbers)}
+        return {number: shown[row : row + 1] for row, number in enumerate(numbers)}
 
     def crops(self, numbers: list[int]) -> Crops | None:
         """Return the crops of the faces of these ids as the swap network wants them, if cut so."""

@@ -73,7 +73,7 @@ class FaceFinder:
             turned = [
                 _moved(
                     self._search(torch.rot90(pixels, quarter).contiguous(), largest_only, watch),
-                    _turned_back(quarter, *pixels.shape[:2]).to(pixels.device),
+                    _turned_back(quarter, *pixels.shape[:2]),
                 )
                 for quarter in (1, 2, 3)
             ]
@@ -84,7 +84,7 @@ class FaceFinder:
         self, pixels: Tensor, largest_only: bool, watch: Stopwatch, again: int = 0
     ) -> Faces:
         """Search ``pixels`` as they are; look again at up to ``again`` doubtful faces a look."""
-        found = Faces.none(pixels.device)
+        found = Faces.none()
         longest = max(pixels.shape[:2])
         smallest = self.detector.contract.smallest
         for side in looks(longest, smallest / SMALLEST):

@@ -45,16 +45,26 @@ class Patches:
     """float32 (K, S, S) in [0, 1]: where the face is, be there something before it or not."""
 
     matrices: Tensor
-    """float32 (K, 2, 3): similarities, frame pixels to patch pixels."""
+    """float32 (K, 2, 3) on the CPU: similarities, frame pixels to patch pixels."""
 
     areas: Tensor
-    """float32 (K,): of the faces' boxes, in square pixels of the frame; the larger is nearer."""
+    """float32 (K,) on the CPU: of the faces' boxes, in square pixels of the frame; the larger is
+    nearer."""
 
     def __len__(self) -> int:
         return len(self.matrices)
 
     def __getitem__(self, rows: list[int]) -> Patches:
         """Return the patches of these numbers."""
+        if len(rows) == 1:  # where they lie on a GPU, a list of numbers would have to go there
+            row = slice(rows[0], rows[0] + 1)
+            return Patches(
+                self.pixels[row],
+                self.masks[row],
+                self.shapes[row],
+                self.matrices[row],
+                self.areas[row],
+            )
         return Patches(
             self.pixels[rows],
             self.masks[rows],
@@ -127,8 +137,8 @@ class PatchMaker:
         good = [i for i, reason in enumerate(reasons) if reason is None]
         # the largest face is pasted last, on top of the smaller ones behind it
         good.sort(key=targets.areas.tolist().__getitem__)
-        crops, targets = _rows(crops, good), targets[good]
-        patches = self._fit(frame, crops, swapped.pixels[good], targets, watch, seen)
+        crops, swapped, targets = _rows(crops, good), _rows(swapped, good), targets[good]
+        patches = self._fit(frame, crops, swapped.pixels, targets, watch, seen)
         return patches, good, reasons
 
     def _fit(
@@ -142,7 +152,8 @@ class PatchMaker:
     ) -> Patches:
         with watch("mask"):
             assert targets.mesh is not None  # the finder places it
-            mask = shape = face_mask(apply(crops.matrices, targets.mesh[..., :2]), crops.size)
+            outline = apply(crops.matrices, targets.mesh[..., :2]).to(patch.device)
+            mask = shape = face_mask(outline, crops.size)
         if self.occlusion is not None:
             with watch("occlusion"):
                 if seen is None:
@@ -205,4 +216,6 @@ def lay(frame: Frame, patches: Patches, factors: Tensor | None, watch: Stopwatch
 
 
 def _rows(crops: Crops, rows: list[int]) -> Crops:
+    if rows == list(range(len(crops.pixels))):
+        return crops
     return Crops(crops.pixels[rows], crops.matrices[rows], crops.template)

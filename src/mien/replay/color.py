@@ -10,10 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from mien.kernels import usable
-from mien.stages.color import GRAIN, STRETCH, TO_CONES, TO_OKLAB, VARIANCE_FLOOR, averaged
-
-SWEEPS = 5
-"""Rounds of Jacobi's method; it converges quadratically, and is exact after four."""
+from mien.stages.color import (
+    STRETCH,
+    SWEEPS,
+    TO_CONES,
+    TO_OKLAB,
+    VARIANCE_FLOOR,
+    averaged,
+    in_kernels,
+    maps,
+)
 
 PLANES = ((0, 1), (0, 2), (1, 2))
 
@@ -33,10 +39,7 @@ class ColorMatch(nn.Module):
             matrix = torch.tensor(values, dtype=torch.float64)
             self.register_buffer(f"to_{name}", matrix.float())
             self.register_buffer(f"from_{name}", torch.linalg.inv(matrix).float())
-        self.register_buffer(
-            "matrices",
-            torch.stack([self.to_cones, self.to_oklab, self.from_oklab, self.from_cones]),
-        )
+        self.register_buffer("matrices", maps(torch.device("cpu")).clone())
         self.jacobi = Jacobi()
 
     def forward(self, pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
@@ -46,18 +49,7 @@ class ColorMatch(nn.Module):
         zero come back as they are.
         """
         if usable(pixels):
-            from mien.kernels.color import match
-
-            return match(
-                pixels,
-                target,
-                weights,
-                self.matrices,
-                grain=GRAIN,
-                floor=VARIANCE_FLOOR,
-                stretch=STRETCH,
-                sweeps=SWEEPS,
-            )
+            return in_kernels(pixels, target, weights, self.matrices)
         lab = self._lab(pixels)
         mean, covariance = self._moments(lab, weights)
         wanted_mean, wanted = self._moments(self._lab(target), weights)

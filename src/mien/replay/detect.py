@@ -10,10 +10,10 @@ from torch.nn import functional
 
 from mien.errors import InvalidOption
 from mien.geometry import intersection_over_union
+from mien.geometry.spans import whole_table
 from mien.kernels import fused, usable
 from mien.models import DetectorContract
 from mien.replay.codec import Codec
-from mien.replay.warp import whole_table
 from mien.stages.detect import SAME_FACE
 
 Network = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]

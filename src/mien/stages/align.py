@@ -23,7 +23,10 @@ class Aligned(Protocol):
 
 
 def align(frame: Frame, faces: Faces, contract: Aligned) -> Crops:
-    """Return crops of ``faces``, true to their roll, as the contract's network wants them."""
-    to = template(contract.template).at(contract.size).to(frame.pixels.device)
+    """Return crops of ``faces``, true to their roll, as the contract's network wants them.
+
+    Their pixels lie where the frame's do, their matrices where the faces do.
+    """
+    to = template(contract.template).at(contract.size).to(faces.points.device)
     matrices = fit_similarity(faces.points, to)
     return Crops(cut(frame.view, matrices, contract.size), matrices, contract.template)

@@ -12,9 +12,13 @@ blackens the eyes; and no direction is stretched beyond STRETCH.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from mien.kernels import usable
 
 # linear sRGB -> cone responses, and their cube roots -> Oklab; from Ottosson's reference
 TO_CONES = (
@@ -48,6 +52,10 @@ a face in a gray picture turns gray."""
 GRAIN = 8
 """Detail finer than this many pixels does not count."""
 
+SWEEPS = 5
+"""Rounds of Jacobi's method for matrices of three rows; it converges quadratically, and is exact
+after four."""
+
 
 def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     """Return ``pixels`` with the colour mean of ``target``, and its covariance up to STRETCH.
@@ -55,6 +63,8 @@ def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     Both are RGB (K, 3, H, W) in [0, 1], H and W at least GRAIN; ``weights`` (K, H, W) >= 0 says
     how much each pixel counts. Faces whose weights are all zero come back as they are.
     """
+    if usable(pixels):
+        return in_kernels(pixels, target, weights, maps(pixels.device))
     lab = to_oklab(pixels)
     mean, covariance = _moments(lab, weights)
     wanted_mean, wanted_covariance = _moments(to_oklab(target), weights)
@@ -67,6 +77,33 @@ def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     moved = (transport @ flat + wanted_mean).unflatten(2, lab.shape[-2:])
     counted = (weights.flatten(1).sum(dim=1) > 0).to(pixels)[:, None, None, None]
     return torch.lerp(pixels, from_oklab(moved).clamp_(0, 1), counted)
+
+
+def in_kernels(pixels: Tensor, target: Tensor, weights: Tensor, matrices: Tensor) -> Tensor:
+    """Do as ``match_color`` on a GPU, where solvers of libraries would be waited for.
+
+    ``matrices`` (4, 3, 3) are what ``maps`` returns.
+    """
+    from mien.kernels.color import match
+
+    return match(
+        pixels,
+        target,
+        weights,
+        matrices,
+        grain=GRAIN,
+        floor=VARIANCE_FLOOR,
+        stretch=STRETCH,
+        sweeps=SWEEPS,
+    )
+
+
+@lru_cache(maxsize=8)
+def maps(device: torch.device) -> Tensor:
+    """Return what takes linear sRGB to cones, those to Oklab, and both back, float32 (4, 3, 3)."""
+    with torch.inference_mode(False):
+        there = torch.tensor([TO_CONES, TO_OKLAB], dtype=torch.float64)
+        return torch.cat([there, torch.linalg.inv(there).flip(0)]).float().to(device)
 
 
 def through_table(pixels: Tensor, table: Tensor) -> Tensor:

@@ -32,14 +32,15 @@ class Detector:
         """Return faces scoring at least ``min_score``, best first.
 
         ``pixels`` is uint8 (H, W, 3); it is searched as if its longer side had ``side`` pixels.
-        Boxes and points are in pixels of the picture as given.
+        Boxes and points are in pixels of the picture as given; they lie on the CPU, wherever that
+        is.
         """
         height, width = pixels.shape[:2]
         scale = side / max(height, width)
         rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
         planes = pixels.permute(2, 0, 1)[None]
         if (rows, columns) != (height, width):
-            if planes.is_cuda:
+            if not planes.is_cpu:
                 planes = planes.float()
             planes = functional.interpolate(
                 planes, (rows, columns), mode="bilinear", antialias=True
@@ -52,13 +53,13 @@ class Detector:
             for top, left, bottom, right in tiles(rows, columns, TILE, overlap)
         ]
         boxes, points, scores = (torch.cat(part) for part in zip(*found, strict=True))
-        ratio = pixels.new_tensor([width / columns, height / rows], dtype=torch.float32)
+        ratio = torch.tensor([width / columns, height / rows])
         kept = suppress(boxes, scores, SAME_FACE)
         return Faces(
             boxes=boxes[kept] * ratio.repeat(2) - 0.5,
             points=points[kept] * ratio - 0.5,
             scores=scores[kept],
-            ids=torch.full((len(kept),), -1, dtype=torch.int64, device=pixels.device),
+            ids=torch.full((len(kept),), -1, dtype=torch.int64),
         )
 
     def _tile(

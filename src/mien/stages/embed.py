@@ -27,7 +27,7 @@ class Embedder:
         return self.engine.model
 
     def __call__(self, crops: Crops) -> Tensor:
-        """Return unit embeddings, float32 (K, D), of crops aligned to ``contract.template``.
+        """Return unit embeddings, float32 (K, D) on the CPU, of crops aligned to its template.
 
         Raises TemplateMismatch when the crops were aligned for another network, BadOutput when
         the network returns no direction.
@@ -36,7 +36,7 @@ class Embedder:
         if crops.template != contract.template:
             raise TemplateMismatch(expected=contract.template, found=crops.template)
         if not len(crops.pixels):
-            return crops.pixels.new_zeros(0, contract.dimension)
+            return torch.zeros(0, contract.dimension)
         raw, faults = run_guarded(
             self.engine,
             {contract.input: contract.pixels.encode(crops.pixels)},
@@ -46,7 +46,7 @@ class Embedder:
         fault = next(filter(None, faults), None)
         if raw is None or fault:
             raise BadOutput(model=self.space, provider=self.engine.provider, reason=str(fault))
-        return unit(raw)
+        return unit(raw.cpu())
 
     def _fault(self, row: Tensor) -> str | None:
         """Say why ``row`` is no embedding, or None."""

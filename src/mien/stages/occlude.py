@@ -61,10 +61,11 @@ class Occlusion:
             log.warning(
                 "%s returned %s: nothing is kept before the face.", self.engine.model, fault
             )
-        found = crops.pixels.new_ones(count, side, side)
-        if logits is not None:
-            good = [i for i, fault in enumerate(faults) if not fault]
-            found[good] = torch.sigmoid(logits[good, 0].float())
+        if logits is None:
+            return crops.pixels.new_ones(count, side, side)
+        found = torch.sigmoid(logits[:, 0].float())
+        for i in (i for i, fault in enumerate(faults) if fault):
+            found[i] = 1
         return found
 
 

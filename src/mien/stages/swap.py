@@ -43,10 +43,12 @@ class FaceSwap:
             output=contract.output,
             check=partial(self._fault, shape=tuple(pixels.shape[1:])),
         )
-        swapped = torch.zeros_like(crops.pixels)
-        if raw is not None:
-            good = [i for i, fault in enumerate(faults) if not fault]
-            swapped[good] = contract.pixels.decode(raw[good]).clamp(0, 1)
+        if raw is None:
+            return Crops(torch.zeros_like(crops.pixels), crops.matrices, crops.template), faults
+        swapped = contract.pixels.decode(raw).clamp_(0, 1)
+        for i, fault in enumerate(faults):
+            if fault:
+                swapped[i] = 0
         return Crops(swapped, crops.matrices, crops.template), faults
 
     def _fault(self, row: Tensor, shape: tuple[int, ...]) -> str | None:

@@ -1,5 +1,8 @@
 """Engine: a clip from file to file. One thread decodes, one encodes, and faces are made between.
 
+Where PyTorch runs the networks on a GPU, a frame of eight bits goes there as it was decoded, and
+comes back as it is encoded.
+
 Frames go in order through short queues, so memory does not grow with the clip, and never touch a
 disk. A frame on which no face is laid goes to the encoder as it was decoded, but for its marks.
 """
@@ -16,7 +19,9 @@ from fractions import Fraction
 from pathlib import Path
 from time import perf_counter
 
-from mien.engines import Engine, Peak
+import torch
+
+from mien.engines import Engine, Peak, home_of
 from mien.errors import Refused
 from mien.media.clip import (
     Behind,
@@ -39,6 +44,9 @@ from mien.video.preview import Preview
 from mien.video.progress import Pace, VideoProgress
 from mien.video.record import Record
 from mien.video.report import VideoReport, shares_of
+
+EIGHT_BITS = 8
+"""Depth of the samples that become pictures on a GPU; more are worked on by the CPU."""
 
 QUEUE = 3
 """Frames that wait for a thread, decoded ones and those to be encoded."""
@@ -69,7 +77,7 @@ def swap_clip(
     """
     began = perf_counter()
     providers = {engine.model: engine.provider for engine in engines}
-    run = _Run(job, pipeline, progress)
+    run = _Run(job, pipeline, home_of(engines), progress)
     copied = False
     try:
         try:
@@ -181,9 +189,11 @@ class _Run:
         self,
         job: VideoJob,
         pipeline: ClipPipeline,
+        home: torch.device,
         progress: Callable[[VideoProgress], object] | None,
     ) -> None:
-        self.job, self.pipeline = job, pipeline
+        """``home`` is where the networks are: pictures of eight bits are brought there."""
+        self.job, self.pipeline, self._home = job, pipeline, home
         self.record = Record(job.span.origin)
         self.kept = 0
         first, last = job.span.first, job.span.last
@@ -200,9 +210,10 @@ class _Run:
 
         self._progress, self._pace = progress, Pace(first, last)
         # one for each thread; every stage is there from the beginning, as others read along
-        self._reading, self._finding, self._writing = Stopwatch(), Stopwatch(), Stopwatch()
+        self._reading, self._finding = Stopwatch(), Stopwatch()
+        self._returning, self._writing = Stopwatch(), Stopwatch()
         self._reading.seconds.update(decode=0.0, convert=0.0)
-        self._writing.seconds.update({"return": 0.0, "encode": 0.0})
+        self._returning.seconds["return"] = self._writing.seconds["encode"] = 0.0
         self._from: Fraction | None = None
         """When the first frame is shown that is to be written; None for the first there is."""
 
@@ -216,7 +227,12 @@ class _Run:
     @property
     def timings(self) -> dict[str, float]:
         """Seconds by stage, of all threads."""
-        return {**self._reading.seconds, **self._finding.seconds, **self._writing.seconds}
+        return {
+            **self._reading.seconds,
+            **self._finding.seconds,
+            **self._returning.seconds,
+            **self._writing.seconds,
+        }
 
     def __call__(self) -> Written:
         """Do it all. Raises _Untouched if the clip is better copied, or has a mark for nothing."""
@@ -325,7 +341,12 @@ class _Run:
         film = self.job.imprint.film()
         film_of_both = None if both is None else self.job.imprint.film()
 
-        def write(item: tuple[StoredFrame, Swapped]) -> None:
+        def write(item: tuple[ClipWriter, StoredFrame]) -> None:
+            into, stored = item
+            with self._writing("encode"):
+                into.write(stored)
+
+        def finish(item: tuple[StoredFrame, Swapped]) -> None:
             before, done = item
             covered = () if done.layers is None else done.layers.covered
             places = [part.rectangle for part in covered]
@@ -333,20 +354,19 @@ class _Run:
             if both is not None and _wanted(starts[1], before.time):
                 assert self._comparison is not None
                 assert film_of_both is not None
-                with self._writing("return"):
+                with self._returning("return"):
                     after = before.with_changes(done.frame, places) if places else before
                     joined = film_of_both(self._comparison(before, after))
-                with self._writing("encode"):
-                    both.write(joined)
+                written.put((both, joined))
             if _wanted(starts[0], before.time):
-                with self._writing("return"):
+                with self._returning("return"):
                     stored = film(before, done.frame, places)
-                with self._writing("encode"):
-                    writer.write(stored)
+                written.put((writer, stored))
 
         with ExitStack() as stack:
             frames = stack.enter_context(closing(ahead(self._decoded(), QUEUE)))
-            behind = stack.enter_context(Behind(write, QUEUE))
+            written = stack.enter_context(Behind(write, 1))
+            behind = stack.enter_context(Behind(finish, QUEUE))
             pool = ThreadPoolExecutor(self.job.threads, "faces")
             stack.callback(pool.shutdown, cancel_futures=True)
             waiting: deque[tuple[StoredFrame, Future[Made] | Seen]] = deque()
@@ -403,7 +423,9 @@ class _Run:
         with closing(_timed(frames, self._reading)) as timed:
             for stored in timed:
                 with self._reading("convert"):
-                    picture = stored.picture()
+                    look = stored.look
+                    plain = look.tones.plain and look.layout.depth == EIGHT_BITS
+                    picture = stored.picture(self._home if plain else None)
                 yield stored, picture
                 del stored, picture
 
