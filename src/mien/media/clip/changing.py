@@ -5,12 +5,11 @@ Nothing here asks a device what it computed, so nothing waits for one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from mien.media.clip.colour import Colour, Siting
 from mien.media.clip.layout import Layout
@@ -59,7 +58,9 @@ class Changing:
         if self.layout.kind != "yuv":
             return area
         left, top, right, bottom = self._whole(self._blocks(area))
-        return Rectangle(max(left, 0), max(top, 0), min(right, self.width), min(bottom, self.height))
+        return Rectangle(
+            max(left, 0), max(top, 0), min(right, self.width), min(bottom, self.height)
+        )
 
     def __call__(self, new: Tensor, old: Tensor, own: Own, area: Rectangle) -> list[Patch]:
         """Return what makes the planes show ``new`` within ``area``.
@@ -82,20 +83,20 @@ class Changing:
                 )
                 for plane, channel in ((0, 1), (1, 2), (2, 0))
             ]
-        values = torch.cat([new, old, differs[None].to(new.dtype)]).float()
         peak = torch.iinfo(new.dtype).max
-        luma = self._luma(values[:3, inner[0], inner[1]], peak)
+        luma = self._luma([plane[inner].float() for plane in new], peak)
         patches = [Patch(0, area.top, area.left, torch.where(here, luma, own(0, area)))]
         if self.layout.kind == "yuv":
+            values = torch.cat([new, old, differs[None].to(new.dtype)])
             patches += self._chroma(values, peak, own, self._blocks(area))
         return patches
 
-    def _luma(self, rgb: Tensor, peak: int) -> Tensor:
-        """Return luma samples (h, w) of RGB, float32 (3, h, w)."""
+    def _luma(self, rgb: Sequence[Tensor], peak: int) -> Tensor:
+        """Return luma samples (h, w) of red, green and blue, float32 (h, w), which are lost."""
         black, span = self.luma_range
         red, blue = (weight * span / peak for weight in self._weights)
         green = span / peak - red - blue
-        values = (rgb[0] * red).add_(rgb[1], alpha=green).add_(rgb[2], alpha=blue)
+        values = rgb[0].mul_(red).add_(rgb[1], alpha=green).add_(rgb[2], alpha=blue)
         return self._rounded(values.add_(black))
 
     def _chroma(self, values: Tensor, peak: int, own: Own, blocks: Rectangle) -> list[Patch]:
@@ -103,7 +104,7 @@ class Changing:
 
         Moved by how much the average of its pixels moved: chroma that was there keeps its detail
         under a transparent edge, where new chroma would be that of pixels interpolated from it.
-        ``values`` is float32 (7, h, w): new pixels, old ones, and 1 where they differ.
+        ``values`` is (7, h, w), of the pixels' dtype: new ones, old ones, and 1 where they differ.
         """
         # RGB is averaged and not chroma, which comes to the same: whole numbers, so exactly
         averaged = self._averaged(self._filled(values, blocks))
@@ -156,13 +157,8 @@ class Changing:
     def _filled(self, values: Tensor, blocks: Rectangle) -> Tensor:
         """Return ``values`` of what lies in the frame for all that counts: edges are repeated."""
         left, top, right, bottom = self._whole(blocks)
-        margins = (
-            max(-left, 0),
-            max(right - self.width, 0),
-            max(-top, 0),
-            max(bottom - self.height, 0),
-        )
-        return functional.pad(values, margins, mode="replicate") if any(margins) else values
+        values = _repeated(values, 1, max(-top, 0), max(bottom - self.height, 0))
+        return _repeated(values, 2, max(-left, 0), max(right - self.width, 0))
 
     def _averaged(self, values: Tensor) -> Tensor:
         """Return values (C, h, w), one a pixel, averaged to the chroma samples.
@@ -171,8 +167,10 @@ class Changing:
         the result (C, blocks down, blocks across) lacks. Weights follow the siting: 1, 2, 1 around
         a sample that lies on a pixel, and equal ones over a block that it lies amid.
         """
-        rows = _shrunk(values, self.layout.down, 1, on_sample=self._on_row)
-        return _shrunk(rows, self.layout.across, 2, on_sample=self._on_column)
+        wide = torch.int16 if values.dtype == torch.uint8 else torch.int32
+        rows, whole = _summed(values, self.layout.down, 1, wide, on_sample=self._on_row)
+        total, part = _summed(rows, self.layout.across, 2, wide, on_sample=self._on_column)
+        return total.float().div_(whole * part)
 
     def _rgb(self, codes: Tensor) -> Tensor:
         """Return pixels (h, w) of one of red, green and blue in an RGB layout's depth."""
@@ -184,7 +182,8 @@ class Changing:
 
     def _rounded(self, values: Tensor) -> Tensor:
         """Return ``values``, which are lost, as samples."""
-        return values.add_(0.5).clamp_(0, self.layout.top).to(self.layout.tensor_dtype)
+        rounded: Tensor = values.add_(0.5).clamp_(0, self.layout.top)
+        return rounded.to(self.layout.tensor_dtype)
 
 
 def _within(area: Rectangle, given: Rectangle) -> tuple[slice, slice]:
@@ -195,17 +194,25 @@ def _within(area: Rectangle, given: Rectangle) -> tuple[slice, slice]:
     )
 
 
-def _shrunk(values: Tensor, step: int, dim: int, *, on_sample: bool) -> Tensor:
+def _repeated(values: Tensor, dim: int, before: int, after: int) -> Tensor:
+    """Return ``values`` with the first and the last along ``dim`` repeated so often."""
+    if not (before or after):
+        return values
+    first, last = values.narrow(dim, 0, 1), values.narrow(dim, values.shape[dim] - 1, 1)
+    return torch.cat([*[first] * before, values, *[last] * after], dim)
+
+
+def _summed(
+    values: Tensor, step: int, dim: int, dtype: torch.dtype, *, on_sample: bool
+) -> tuple[Tensor, int]:
+    """Return weighted sums along ``dim`` for every block but the first and last, and the weight."""
     blocks = values.shape[dim] // step - 2
-    # the first block is only there to be reached into, and the last one
-    parts = values.unflatten(dim, (blocks + 2, step)).unbind(dim + 1)
-    inner = [part.narrow(dim, 1, blocks) for part in parts]
-    if step == 1:
-        return inner[0]
+    parts: tuple[Tensor, ...] = values.unflatten(dim, (blocks + 2, step)).unbind(dim + 1)
+    total = parts[0].narrow(dim, 1, blocks).to(dtype, copy=True)
     if on_sample and step == 2:
-        first, second = inner
-        return (first * 2).add_(second).add_(parts[1].narrow(dim, 0, blocks)).div_(4)
-    total = inner[0] + inner[1]
-    for part in inner[2:]:
-        total.add_(part)
-    return total.div_(step)
+        after = parts[1].to(dtype)
+        total.mul_(2).add_(after.narrow(dim, 0, blocks)).add_(after.narrow(dim, 1, blocks))
+        return total, 4
+    for part in parts[1:]:
+        total.add_(part.narrow(dim, 1, blocks).to(dtype))
+    return total, step

@@ -56,6 +56,19 @@ class Look:
             self._tables[device] = self.table.to(device)
         return self._tables[device]
 
+    def shift(self, change: torch.Tensor) -> torch.Tensor:
+        """Return a change of brightness, int16 (H, W) in codes of 255 and upright, as stored.
+
+        That is in codes of luma, or of red, green and blue, int16, or int32 for 15 bits and more.
+        """
+        layout = self.layout
+        rgb = layout.kind == "rgb"
+        span = layout.top if rgb else layout.luma_range(full=self.colour.full)[1]
+        by = self.orientation.stored(change)
+        if span != 255:
+            by = (by.float() * (span / 255)).round_()
+        return by.to(torch.int16 if layout.depth < 15 else torch.int32)
+
     @cached_property
     def yuv420(self) -> Yuv420 | None:
         """What converts frames on any device; None if FFmpeg's scaler is to do it, on the CPU."""

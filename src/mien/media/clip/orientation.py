@@ -89,10 +89,12 @@ class Orientation:
         return Rectangle(left, top, right, bottom)
 
     def _mirror(self, pixels: Pixels) -> Pixels:
-        axes = [axis for axis, turned in ((0, self.flipped), (1, self.mirrored)) if turned]
+        axes = tuple(axis for axis, turned in ((0, self.flipped), (1, self.mirrored)) if turned)
         if not axes:
             return pixels
-        return pixels.flip(axes) if isinstance(pixels, Tensor) else np.flip(pixels, axes)
+        if isinstance(pixels, Tensor):
+            return pixels.flip(axes)
+        return np.flip(pixels, axes)
 
 
 def orientation_of(matrix: bytes | None) -> Orientation:
