@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from mien.media import Picture
-from mien.media.clip import StoredFrame
+from mien.media.clip import Look, StoredFrame
 from mien.media.lettering import check_letters, lettering
 from mien.safety.label import Label
 from mien.safety.manifest import SoftBinding
-from mien.safety.watermark import Marker, identifier, marked
+from mien.safety.watermark import Change, Marker, identifier, marked
 from mien.types import Frame, Rectangle
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,8 @@ class Imprint:
             alpha=None if frame.alpha is None else frame.alpha.clone(),
             sight=None,
         )
-        _lay_plate(made, drawn.plate, torch.from_numpy(drawn.ink.copy()))
+        ink = torch.from_numpy(drawn.ink.copy()).to(made.pixels.device)
+        _lay_plate(made, drawn.plate, ink)
         return made, (drawn.plate,)
 
     def picture(self, picture: Picture) -> Picture:
@@ -121,6 +122,9 @@ class Film:
     def __init__(self, imprint: Imprint) -> None:
         self._imprint = imprint
         self._marker: Marker | None = None
+        self._shift: tuple[Change, Look, Tensor] | None = None
+        """A change of brightness, and what it is in the samples of a look: frames share it."""
+
         if imprint.produced is not None:
             self._marker = Marker(identifier(imprint.produced), every=EVERY, bold=BOLD)
 
@@ -140,7 +144,11 @@ class Film:
         if self._marker is None:
             return stored
         width, height = stored.size
-        return stored.brightened(self._marker(stored.luma, height, width).whole)
+        change, look = self._marker(stored.luma, height, width), stored.look
+        known = self._shift
+        if known is None or known[0] is not change or known[1] is not look:
+            known = self._shift = change, look, look.shift(change.whole)
+        return stored.shifted(known[2])
 
 
 NONE = Imprint()

@@ -1,8 +1,8 @@
-"""From planes to RGB and back, with the clip's own matrix, range and chroma siting.
+"""From planes to RGB on the CPU, with the clip's own matrix, range and chroma siting.
 
-Whole frames go to RGB through FFmpeg's scaler, told everything explicitly; it then keeps to the
-formulas of H.273 within half a code (measured in the tests). Back go only the parts that were
-changed, with those formulas written out.
+Frames go through FFmpeg's scaler, told everything explicitly; it then keeps to the formulas of
+H.273 within half a code (measured in the tests). Back go only the parts that were changed: see
+``changing``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ nothing is said; all but those two old ones then have it on the left column."""
 
 SCALER_MATRICES = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
 
-Floats = npt.NDArray[np.floating[Any]]
+Samples = npt.NDArray[Any]
 
 
 class Converter:
@@ -60,29 +60,26 @@ class Converter:
         """The scaler's name of the matrix."""
         return SCALER_MATRICES[self.colour.known_matrix(self.height)]
 
-    def to_rgb(self, frame: av.VideoFrame) -> npt.NDArray[Any]:
-        """Return ``frame`` as RGB, uint8 or uint16 (H, W, 3), not turned upright."""
-        planes = self._rgb_planes(frame)
-        if not self.deep:
-            return np.stack(planes, axis=-1)
-        rgb = np.empty((self.height, self.width, 3), np.uint16)
-        for channel, plane in enumerate(planes):
-            rgb[..., channel] = plane
-        return rgb
+    def planes(self, frame: av.VideoFrame) -> tuple[Samples, Samples, Samples]:
+        """Return red, green and blue of ``frame``, uint8 or uint16 (H, W), not turned upright.
 
-    def _rgb_planes(self, frame: av.VideoFrame) -> list[npt.NDArray[Any]]:
+        They may be views of the frame's own samples.
+        """
         layout = self.layout
         if layout.kind == "rgb":
             green, blue, red, *_ = planes_of(frame, layout)
-            return [self._widened(plane) for plane in (red, green, blue)]
+            return self._widened(red), self._widened(green), self._widened(blue)
         if layout.kind == "gray":
-            return [self._gray_codes()[planes_of(frame, layout)[0]]] * 3
+            gray = self._gray_codes()[planes_of(frame, layout)[0]]
+            return gray, gray, gray
         converted = self._scaled(self._evened(frame))
         green, blue, red = (
             plane[: self.height, : self.width]
             for plane in planes_of(converted, layout_of(converted.format.name))
         )
-        return [self._whitened(plane) if self.deep else plane for plane in (red, green, blue)]
+        if self.deep:
+            return self._whitened(red), self._whitened(green), self._whitened(blue)
+        return red, green, blue
 
     def _scaled(self, frame: av.VideoFrame) -> av.VideoFrame:
         tags = frame.color_primaries, frame.color_trc
@@ -125,7 +122,7 @@ class Converter:
         even.time_base, even.pts = frame.time_base, frame.pts
         return padded(frame, even, self.layout)
 
-    def _whitened(self, plane: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
+    def _whitened(self, plane: Samples) -> npt.NDArray[np.uint16]:
         """Return 16-bit values with white at 65535; the scaler has it at 255 << 8 or so."""
         bits = self.layout.depth if self.colour.full else 8
         if bits == 16:
@@ -135,95 +132,17 @@ class Converter:
         plane += plane >> np.uint16(bits)
         return plane
 
-    def _widened(self, plane: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _widened(self, plane: Samples) -> Samples:
         depth = self.layout.depth
         if depth in (8, 16):
             return plane
         return (plane << np.uint16(16 - depth)) | (plane >> np.uint16(2 * depth - 16))
 
-    def _gray_codes(self) -> npt.NDArray[Any]:
-        black, span = self.luma_range
+    def _gray_codes(self) -> Samples:
+        black, span = self.layout.luma_range(full=self.colour.full)
         peak = 65535 if self.deep else 255
         codes = (np.arange(self.layout.top + 1) - black) / span * peak
         return np.asarray(np.clip(codes + 0.5, 0, peak), np.uint16 if self.deep else np.uint8)
-
-    @property
-    def luma_range(self) -> tuple[float, float]:
-        """Return the code of black and how many codes white lies above it."""
-        if self.colour.full:
-            return 0.0, float(self.layout.top)
-        unit = 1 << (self.layout.depth - 8)
-        return 16.0 * unit, 219.0 * unit
-
-    def luma(self, rgb: Floats) -> npt.NDArray[Any]:
-        """Return luma samples (h, w) of RGB in [0, 1], float32 (h, w, 3)."""
-        black, span = self.luma_range
-        red, blue = self._weights()
-        weights = np.array([red, 1 - red - blue, blue], np.float32) * np.float32(span)
-        values = rgb.reshape(-1, 3) @ weights + np.float32(black)
-        return self._rounded(values.reshape(rgb.shape[:2]))
-
-    def chroma(self, rgb: Floats) -> Floats:
-        """Return chroma of RGB in [0, 1], float32 (h, w, 2): codes, one for every pixel."""
-        red, blue = self._weights()
-        green = 1 - red - blue
-        over_blue, over_red = 2 * (1 - blue), 2 * (1 - red)
-        rows = [
-            [-red / over_blue, -green / over_blue, (1 - blue) / over_blue],
-            [(1 - red) / over_red, -green / over_red, -blue / over_red],
-        ]
-        unit = 1 << (self.layout.depth - 8)
-        span = self.layout.top if self.colour.full else 224 * unit
-        middle = 128 * unit
-        matrix = np.array(rows, np.float32).T * np.float32(span)
-        values = rgb.reshape(-1, 3) @ matrix + np.float32(middle)
-        return np.asarray(values.reshape(*rgb.shape[:2], 2))
-
-    def shrunk(self, full: Floats) -> Floats:
-        """Return values (h, w, ...), one a pixel, averaged to the chroma samples.
-
-        ``full`` is of whole chroma blocks and, around them, one block more on every side, which
-        the result (blocks down, blocks across, ...) lacks. Weights follow the siting: 1, 2, 1
-        around a sample that lies on a pixel, and equal ones over a block that it lies amid.
-        """
-        on_column = self.siting in ("left", "topleft")
-        full = _shrink(full, self.layout.across, on_column, axis=1)
-        return _shrink(full, self.layout.down, self.siting == "topleft", axis=0)
-
-    def rgb_samples(self, rgb: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return RGB pixels, uint8 or uint16, in an RGB layout's depth."""
-        depth = self.layout.depth
-        if depth in (8, 16):
-            return rgb
-        return ((rgb.astype(np.uint32) * self.layout.top + 32767) // 65535).astype(np.uint16)
-
-    def rounded_chroma(self, values: Floats) -> npt.NDArray[Any]:
-        """Return chroma codes as samples."""
-        return self._rounded(values)
-
-    def _rounded(self, values: Floats) -> npt.NDArray[Any]:
-        return np.asarray(np.clip(values + 0.5, 0, self.layout.top), self.layout.dtype)
-
-    def _weights(self) -> tuple[float, float]:
-        return self.colour.weights(self.height)
-
-
-def _shrink(values: Floats, step: int, on_sample: bool, *, axis: int) -> Floats:
-    values = values.swapaxes(0, axis)
-    blocks = len(values) // step - 2
-    first = step  # the first block is only there to be reached into
-    if step == 1:
-        shrunk = values[1:-1]
-    elif on_sample and step == 2:
-
-        def every(offset: int) -> Floats:
-            return values[first + offset : first + offset + 2 * blocks : 2]
-
-        shrunk = (every(-1) + 2 * every(0) + every(1)) / 4
-    else:
-        inner = values[first : first + blocks * step]
-        shrunk = inner.reshape(blocks, step, *values.shape[1:]).mean(axis=1)
-    return np.asarray(shrunk.swapaxes(0, axis))
 
 
 def padded(frame: av.VideoFrame, larger: av.VideoFrame, layout: Layout) -> av.VideoFrame:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import av
 import numpy as np
 import numpy.typing as npt
+import torch
 
 Kind = Literal["yuv", "rgb", "gray"]
 
@@ -68,9 +69,21 @@ class Layout:
         return np.uint8 if self.depth == 8 else np.uint16
 
     @property
+    def tensor_dtype(self) -> torch.dtype:
+        """What PyTorch calls a sample."""
+        return torch.uint8 if self.depth == 8 else torch.uint16
+
+    @property
     def top(self) -> int:
         """The greatest value of a sample."""
         return (1 << self.depth) - 1
+
+    def luma_range(self, *, full: bool) -> tuple[float, float]:
+        """Return the code of black and how many codes white lies above it."""
+        if full:
+            return 0.0, float(self.top)
+        unit = 1 << (self.depth - 8)
+        return 16.0 * unit, 219.0 * unit
 
     @property
     def chroma(self) -> str:

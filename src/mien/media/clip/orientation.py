@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from mien.types import Rectangle
+
+Pixels = TypeVar("Pixels", npt.NDArray[Any], Tensor)
 
 ONE = 1 << 16
 """1.0 in the first two columns of a display matrix (ISO/IEC 14496-12, 6.2.2)."""
@@ -53,14 +57,12 @@ class Orientation:
         """Return the width and height that something ``width`` x ``height`` has once upright."""
         return (height, width) if self.transposed else (width, height)
 
-    def upright(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a view of stored ``pixels`` (H, W, ...) that is upright."""
-        if self.transposed:
-            pixels = pixels.swapaxes(0, 1)
-        return self._mirror(pixels)
+    def upright(self, pixels: Pixels) -> Pixels:
+        """Return stored ``pixels`` (H, W, ...) upright: a view of an array, or a tensor."""
+        return self._mirror(pixels.swapaxes(0, 1) if self.transposed else pixels)
 
-    def stored(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a view of upright ``pixels`` (H, W, ...) as they are stored."""
+    def stored(self, pixels: Pixels) -> Pixels:
+        """Return upright ``pixels`` (H, W, ...) as stored: a view of an array, or a tensor."""
         pixels = self._mirror(pixels)
         return pixels.swapaxes(0, 1) if self.transposed else pixels
 
@@ -75,10 +77,24 @@ class Orientation:
             left, top, right, bottom = top, left, bottom, right
         return Rectangle(left, top, right, bottom)
 
-    def _mirror(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def upright_rectangle(self, stored: Rectangle, width: int, height: int) -> Rectangle:
+        """Return where ``stored`` lies in the upright frame, which is so large."""
+        left, top, right, bottom = stored
+        if self.transposed:
+            left, top, right, bottom = top, left, bottom, right
         if self.mirrored:
-            pixels = pixels[:, ::-1]
-        return pixels[::-1] if self.flipped else pixels
+            left, right = width - right, width - left
+        if self.flipped:
+            top, bottom = height - bottom, height - top
+        return Rectangle(left, top, right, bottom)
+
+    def _mirror(self, pixels: Pixels) -> Pixels:
+        axes = tuple(axis for axis, turned in ((0, self.flipped), (1, self.mirrored)) if turned)
+        if not axes:
+            return pixels
+        if isinstance(pixels, Tensor):
+            return pixels.flip(axes)
+        return np.flip(pixels, axes)
 
 
 def orientation_of(matrix: bytes | None) -> Orientation:

@@ -12,24 +12,27 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from av.filter import Graph
+from torch import Tensor
 from torch.nn import functional
 
+from mien.media.clip.changing import Patch
 from mien.media.clip.layout import Layout, planes_of
 from mien.media.clip.look import Look
 from mien.media.colors import to_eight_bits
 from mien.types import Frame, Rectangle
 
 Samples = npt.NDArray[Any]
+Planes = tuple[Tensor, ...]
+
+CPU = torch.device("cpu")
+
+BAND = 64
+"""Rows that are made brighter at a time on a CPU: what is worked on stays in the cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Samples that take the place of a plane's."""
-
-    plane: int
-    top: int
-    left: int
-    samples: Samples
+def apart(device: torch.device) -> bool:
+    """Return whether frames are converted on ``device`` itself, and not by FFmpeg on the CPU."""
+    return device.type != "cpu"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,7 +58,11 @@ class StoredFrame:
     patches: tuple[Patch, ...] = ()
     """What was changed."""
 
-    _before: dict[str, Samples] = field(default_factory=dict)
+    _rgb: list[Planes] = field(default_factory=list)
+    """What ``picture`` showed before it was changed: planes of red, green and blue, (H, W)."""
+
+    _raw: list[Planes] = field(default_factory=list)
+    """The samples of luma and chroma that ``raw`` has, once they were brought to a device."""
 
     def __repr__(self) -> str:
         look = self.look
@@ -70,72 +77,94 @@ class StoredFrame:
 
         They are views, to be read, and not after the frame was written.
         """
-        planes = planes_of(self.raw, self.look.layout)
-        if not self.patches:
-            return planes
-        return _patched(tuple(plane.copy() for plane in planes), self.patches)
+        changed = {patch.plane for patch in self.patches}
+        return tuple(
+            self._plane(number).cpu().numpy() if number in changed else plane
+            for number, plane in enumerate(planes_of(self.raw, self.look.layout))
+        )
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height of the upright picture."""
         return self.look.orientation.size(self.look.width, self.look.height)
 
-    def picture(self) -> Frame:
+    def picture(self, device: torch.device = CPU) -> Frame:
         """Return the upright picture, to be changed in place: RGB in the clip's own colours.
 
         Pixels are uint8 (H, W, 3) for clips of 8 bits and uint16 for others. HDR and wide colours
-        come with a ``sight`` in sRGB and a ``table``; see mien.types.Frame.
+        come with a ``sight`` in sRGB and a ``table``; see mien.types.Frame. All of it is in new
+        memory on ``device``. Frames of 8 bits and 4:2:0 are converted there, for which as few bytes
+        as possible are brought to it; they may differ by one code from those of the CPU.
         """
-        upright = np.require(self.look.orientation.upright(self._rgb()), requirements="C")
-        pixels = upright.copy() if upright is self._rgb() else upright
-        tones = self.look.tones
+        upright = self.look.orientation.upright
+        before = self._shown(device)
+        if apart(before[0].device):
+            pixels = torch.stack([upright(plane) for plane in before], dim=-1)
+        else:  # which numpy does faster
+            shown = np.stack([upright(plane.numpy()) for plane in before], axis=-1)
+            pixels = torch.from_numpy(shown)
         sight: Samples | None = None
-        if not tones.plain:
-            sight = tones.sight(pixels)
-        elif pixels.dtype != np.uint8:
-            sight = to_eight_bits(pixels)
+        if not self.look.tones.plain:
+            sight = self.look.tones.sight(pixels.numpy())
+        elif pixels.dtype != torch.uint8:
+            sight = to_eight_bits(pixels.numpy())
         return Frame(
-            torch.from_numpy(pixels),
+            pixels.to(device),
             time=self.time,
-            sight=None if sight is None else torch.from_numpy(sight),
-            table=self.look.table,
+            sight=None if sight is None else torch.from_numpy(sight).to(device),
+            table=self.look.table_on(device),
         )
 
     def with_changes(self, picture: Frame, changed: Iterable[Rectangle]) -> StoredFrame:
         """Return the frame with what differs in ``picture`` inside the rectangles ``changed``.
 
         ``picture`` is that of this frame, upright. Only samples whose own pixels differ are
-        converted: all others keep their value, bit for bit, inside of rectangles too.
+        converted: all others keep their value, bit for bit, inside of rectangles too. It is done
+        where the pixels are, and what was made stays there until the frame is written.
         """
-        pixels = picture.pixels.cpu().numpy()
-        width, height = self.size
-        upright = self.look.orientation
-        after = upright.stored(pixels)
+        look, turn, (width, height) = self.look, self.look.orientation, self.size
+        device = picture.pixels.device
+        before = self._shown(device)
+        planes = [self._plane(number) for number in range(1 if look.layout.kind == "gray" else 3)]
+
+        def own(number: int, area: Rectangle) -> Tensor:
+            return _cut(planes[number], area).to(device)
+
         patches: list[Patch] = []
         for rectangle in changed:
             left, top = max(rectangle.left, 0), max(rectangle.top, 0)
             right, bottom = min(rectangle.right, width), min(rectangle.bottom, height)
             inside = Rectangle(left, top, right, bottom)
-            if not inside.empty:
-                stored = upright.stored_rectangle(inside, width, height)
-                patches += self._patches(after, stored)
-        return replace(self, patches=self.patches + tuple(patches), _before={})
+            if inside.empty:
+                continue
+            area = turn.stored_rectangle(inside, width, height)
+            reach = look.changing.reach(area)
+            place = turn.upright_rectangle(reach, width, height)
+            new = turn.stored(_cut(picture.pixels, place)).permute(2, 0, 1).contiguous()
+            old = torch.stack([_cut(plane, reach) for plane in before]).to(device)
+            # on another device that is not asked: the answer would have to be waited for
+            if apart(device) or not torch.equal(new, old):
+                patches += look.changing(new, old, own, area)
+        return self._with(patches)
 
-    def luma(self, rows: int, columns: int) -> torch.Tensor:
-        """Return the brightness of the upright picture, resized, float32 in codes from 0 to 255."""
-        planes = self.planes
-        if self.look.layout.kind == "rgb":
-            green, blue, red = (self._small(plane, rows, columns) for plane in planes[:3])
-            return (0.299 * red + 0.587 * green + 0.114 * blue) * (255 / self.look.layout.top)
-        black, span = self.look.converter.luma_range
-        return (self._small(planes[0], rows, columns) - black) * (255 / span)
+    def luma(self, rows: int, columns: int) -> Tensor:
+        """Return the brightness of the upright picture, resized, float32 in codes from 0 to 255.
 
-    def _small(self, plane: Samples, rows: int, columns: int) -> torch.Tensor:
-        upright = torch.from_numpy(np.ascontiguousarray(self.look.orientation.upright(plane)))
-        # bytes are shrunk four times as fast as numbers
+        It lies where the frame was brought to.
+        """
+        layout = self.look.layout
+        if layout.kind == "rgb":
+            green, blue, red = (self._small(self._plane(n), rows, columns) for n in range(3))
+            return (0.299 * red + 0.587 * green + 0.114 * blue) * (255 / layout.top)
+        black, span = layout.luma_range(full=self.look.colour.full)
+        return (self._small(self._plane(0), rows, columns) - black) * (255 / span)
+
+    def _small(self, plane: Tensor, rows: int, columns: int) -> Tensor:
+        upright = self.look.orientation.upright(plane).contiguous()
+        # bytes are shrunk four times as fast as numbers, on a CPU
         fast = upright.dtype == torch.uint8 and min(upright.shape) >= min(rows, columns)
-        small: torch.Tensor = functional.interpolate(
-            (upright if fast else upright.float())[None, None],
+        small: Tensor = functional.interpolate(
+            (upright if fast and not upright.is_cuda else upright.float())[None, None],
             (rows, columns),
             mode="bilinear",
             antialias=True,
@@ -143,22 +172,26 @@ class StoredFrame:
         )
         return small[0, 0].float()
 
-    def brightened(self, change: torch.Tensor) -> StoredFrame:
+    def brightened(self, change: Tensor) -> StoredFrame:
         """Return the frame with ``change``, int16 (H, W) in codes of 255, added to its brightness.
 
         That is to its luma, or to red, green and blue; ``change`` is upright. Chroma stays.
         """
-        layout = self.look.layout
-        span = layout.top if layout.kind == "rgb" else self.look.converter.luma_range[1]
-        by = self.look.orientation.stored(change.numpy())
-        wide: type[np.signedinteger[Any]] = np.int16 if layout.depth < 15 else np.int32
-        if span != 255:
-            by = np.rint(by * np.float32(span / 255)).astype(wide)
-        patches = [
-            Patch(number, 0, 0, np.add(plane, by, dtype=wide).clip(0, layout.top, dtype=wide))
-            for number, plane in enumerate(self.planes[: 3 if layout.kind == "rgb" else 1])
-        ]
-        return replace(self, patches=self.patches + tuple(patches), _before={})
+        return self.shifted(self.look.shift(change))
+
+    def shifted(self, shift: Tensor) -> StoredFrame:
+        """Return the frame with what ``look.shift`` made of a change added to its brightness."""
+        look, patches = self.look, []
+        for number in range(3 if look.layout.kind == "rgb" else 1):
+            plane = self._plane(number)
+            by = shift.to(plane.device)
+            made = torch.empty_like(plane, memory_format=torch.contiguous_format)
+            band = BAND if plane.device.type == "cpu" else look.height
+            for top in range(0, look.height, band):
+                rows = slice(top, top + band)
+                made[rows] = (plane[rows].to(by.dtype) + by[rows]).clamp_(0, look.layout.top)
+            patches.append(Patch(number, 0, 0, made))
+        return self._with(patches)
 
     def in_sdr(self) -> StoredFrame:
         """Return the frame in BT.709 with 8 bits, HDR and wide colours mapped into its range.
@@ -168,105 +201,96 @@ class StoredFrame:
         if self.look.tones.plain:
             return self
         look = self.look.in_sdr
-        rgb = self.look.tones.sight(self._rgb(), screen=True)
+        rgb = self.look.tones.sight(np.stack(self._scaled(), axis=-1), screen=True)
         frame = av.VideoFrame.from_ndarray(rgb, "rgb24")
         frame.pts, frame.time_base = self.raw.pts, self.raw.time_base
-        return replace(self, raw=_to_sdr(frame, look.layout), look=look, patches=(), _before={})
+        raw = _to_sdr(frame, look.layout)
+        return replace(self, raw=raw, look=look, patches=(), _rgb=[], _raw=[])
 
     def for_encoder(self) -> av.VideoFrame:
         """Return the samples as a frame of PyAV's, to be read once; this frame ends with it."""
         if self.patches:
             self.raw.make_writable()
-            _patched(planes_of(self.raw, self.look.layout), self.patches)
+            planes = _tensors(self.raw, self.look.layout)
+            for patch in self.patches:
+                _cut(planes[patch.plane], patch.place).copy_(patch.samples)
         return self.raw
 
-    def _rgb(self) -> Samples:
-        """Return the frame as RGB (H, W, 3), not turned, and keep it as what was there before."""
-        if "rgb" not in self._before:
-            frame = self.raw
-            if self.patches:
-                frame = av.VideoFrame(frame.width, frame.height, frame.format.name)
-                frame.pts, frame.time_base = self.raw.pts, self.raw.time_base
-                for into, plane in zip(
-                    planes_of(frame, self.look.layout), self.planes, strict=True
-                ):
-                    into[:] = plane
-            self._before["rgb"] = self.look.converter.to_rgb(frame)
-        return self._before["rgb"]
+    def _with(self, patches: list[Patch]) -> StoredFrame:
+        """Return the frame with more patches; those that they hide are forgotten."""
+        size = self.look.width, self.look.height
+        hidden = {patch.plane for patch in patches if patch.samples.shape == size[::-1]}
+        kept = [patch for patch in self.patches if patch.plane not in hidden]
+        return replace(self, patches=(*kept, *patches), _rgb=[])
 
-    def _patches(self, after: Samples, area: Rectangle) -> list[Patch]:
-        """Return what makes the planes show the stored RGB ``after`` within ``area``."""
-        layout, converter = self.look.layout, self.look.converter
-        left, top, right, bottom = area
-        here = (slice(top, bottom), slice(left, right))
-        new, old = after[here], self._rgb()[here]
-        differs = _differing(new, old)
-        if not differs.any():
-            return []
-        own = self.planes
-        if layout.kind == "rgb":
-            samples = converter.rgb_samples(new)
-            return [
-                Patch(plane, top, left, np.where(differs, samples[..., channel], own[plane][here]))
-                for plane, channel in ((0, 1), (1, 2), (2, 0))
-            ]
-        peak = np.float32(np.iinfo(new.dtype).max)
-        luma = np.where(differs, converter.luma(new * (1 / peak)), own[0][here])
-        patches = [Patch(0, top, left, luma)]
-        if layout.kind == "yuv":
-            patches += self._chroma(after, area, own)
-        return patches
+    def _shown(self, device: torch.device) -> Planes:
+        """Return red, green and blue of the frame, not turned, where they were first converted.
 
-    def _chroma(self, after: Samples, area: Rectangle, own: tuple[Samples, ...]) -> list[Patch]:
-        """Return the chroma of ``area``: new where all pixels of a sample differ, else moved.
-
-        Moved by how much the average of its pixels moved: chroma that was there keeps its detail
-        under a transparent edge, where new chroma would be that of pixels interpolated from it.
+        They are kept: they are what was there before.
         """
-        look, layout, converter = self.look, self.look.layout, self.look.converter
-        across, down = layout.across, layout.down
-        # a pixel counts for samples of its own block and of those beside it
-        blocks = Rectangle(
-            max(area.left // across - 1, 0),
-            max(area.top // down - 1, 0),
-            min((area.right - 1) // across + 2, -(-look.width // across)),
-            min((area.bottom - 1) // down + 2, -(-look.height // down)),
-        )
-        new, old = (self._window(rgb, blocks) for rgb in (after, self._rgb()))
-        peak = np.float32(np.iinfo(new.dtype).max)
-        share = converter.shrunk(_differing(new, old).astype(np.float32))[..., None]
-        values = converter.chroma(new * (1 / peak))
-        moved = values - converter.chroma(old * (1 / peak))
-        here = (slice(blocks.top, blocks.bottom), slice(blocks.left, blocks.right))
-        present = np.stack([own[1][here], own[2][here]], axis=-1)
-        fresh = np.where(share > 0.999, converter.shrunk(values), present + converter.shrunk(moved))
-        samples = np.where(share > 0, converter.rounded_chroma(fresh), present)
-        return [Patch(plane, blocks.top, blocks.left, samples[..., plane - 1]) for plane in (1, 2)]
+        if not self._rgb:
+            convert = self.look.yuv420
+            if convert is not None and apart(device):
+                self._bring(device)
+                planes = convert(*(self._plane(number) for number in range(3)))
+                self._rgb.append(tuple(planes))
+            else:
+                self._rgb.append(tuple(torch.from_numpy(plane) for plane in self._scaled()))
+        return self._rgb[0]
 
-    def _window(self, rgb: Samples, blocks: Rectangle) -> Samples:
-        """Return the pixels of ``blocks`` and of one more on every side; edges are repeated."""
-        across, down = self.look.layout.across, self.look.layout.down
-        height, width = rgb.shape[:2]
-        y0, y1 = (blocks.top - 1) * down, (blocks.bottom + 1) * down
-        x0, x1 = (blocks.left - 1) * across, (blocks.right + 1) * across
-        top, bottom, left, right = max(y0, 0), min(y1, height), max(x0, 0), min(x1, width)
-        margins = ((top - y0, y1 - bottom), (left - x0, x1 - right), (0, 0))
-        return np.pad(rgb[top:bottom, left:right], margins, mode="edge")
+    def _scaled(self) -> tuple[Samples, Samples, Samples]:
+        """Return red, green and blue of the frame (H, W), not turned, by FFmpeg's scaler."""
+        frame = self.raw
+        if self.patches:
+            frame = av.VideoFrame(frame.width, frame.height, frame.format.name)
+            frame.pts, frame.time_base = self.raw.pts, self.raw.time_base
+            for into, plane in zip(planes_of(frame, self.look.layout), self.planes, strict=True):
+                into[:] = plane
+        return self.look.converter.planes(frame)
+
+    def _bring(self, device: torch.device) -> None:
+        """Bring the samples of luma and chroma to ``device``, unless they are on one."""
+        if not self._raw:
+            planes = _tensors(self.raw, self.look.layout)[:3]
+            self._raw.append(tuple(_sent(plane, device) for plane in planes))
+
+    def _plane(self, number: int) -> Tensor:
+        """Return the samples (h, w) of a plane with what was changed, to be read.
+
+        They lie where they were brought to, or what was changed lies.
+        """
+        planes = self._raw[0] if self._raw else ()
+        planes += _tensors(self.raw, self.look.layout)[len(planes) :]
+        plane, owned = planes[number], False
+        for patch in self.patches:
+            if patch.plane != number:
+                continue
+            if patch.samples.shape == plane.shape:
+                plane, owned = patch.samples, False
+                continue
+            if not owned:
+                plane, owned = plane.to(patch.samples.device, copy=True), True
+            _cut(plane, patch.place).copy_(patch.samples)
+        return plane
 
 
-def _differing(new: Samples, old: Samples) -> npt.NDArray[np.bool_]:
-    """Return which pixels (h, w) of two pictures (h, w, 3) differ."""
-    differs = new != old
-    return np.asarray(differs[..., 0] | differs[..., 1] | differs[..., 2])
+def _cut(pixels: Tensor, area: Rectangle) -> Tensor:
+    """Return a view of what lies in ``area`` of ``pixels`` (H, W, ...)."""
+    return pixels[area.top : area.bottom, area.left : area.right]
 
 
-def _patched(planes: tuple[Samples, ...], patches: tuple[Patch, ...]) -> tuple[Samples, ...]:
-    for patch in patches:
-        height, width = patch.samples.shape
-        planes[patch.plane][patch.top : patch.top + height, patch.left : patch.left + width] = (
-            patch.samples
-        )
-    return planes
+def _tensors(frame: av.VideoFrame, layout: Layout) -> Planes:
+    """Return views (h, w) of the planes of ``frame``."""
+    return tuple(torch.from_numpy(plane) for plane in planes_of(frame, layout))
+
+
+def _sent(plane: Tensor, device: torch.device) -> Tensor:
+    """Return a copy of ``plane`` on ``device``; it is not waited for."""
+    if device.type != "cuda":
+        return plane.to(device)
+    # what may be swapped out to a disk is only copied once all earlier work is done
+    pinned = torch.empty(plane.shape, dtype=plane.dtype, pin_memory=True)
+    return pinned.copy_(plane).to(device, non_blocking=True)
 
 
 def _to_sdr(rgb: av.VideoFrame, layout: Layout) -> av.VideoFrame:

@@ -2,9 +2,10 @@
 
 from mien.safety.watermark.code import identifier, read, write
 from mien.safety.watermark.finding import Finder, Found, false_positive_rate
-from mien.safety.watermark.laying import Marker, marked
+from mien.safety.watermark.laying import Change, Marker, marked
 
 __all__ = [
+    "Change",
     "Finder",
     "Found",
     "Marker",

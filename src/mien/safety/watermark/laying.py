@@ -48,14 +48,20 @@ class Change:
         at = ((at + 0.5) * step - 0.5).clamp_(0, known - 1)
         above = at.long()
         share = (at - above)[:, None]
-        lines, below = self._lines[above], self._lines[(above + 1).clamp_max(known - 1)]
+        lines = self._lines.index_select(0, above)
+        below = self._lines.index_select(0, (above + 1).clamp_max(known - 1))
         return lines.lerp_(below, share).round_().to(torch.int16)
 
     @property
     def whole(self) -> Tensor:
         """The same of all rows, kept."""
         if self._whole is None:
-            self._whole = self.rows(0, self.shape[0])
+            height = self.shape[0]
+            band = BAND if self._lines.device.type == "cpu" else height
+            self._whole = self._lines.new_empty(self.shape, dtype=torch.int16)
+            for first in range(0, height, band):
+                last = min(first + band, height)
+                self._whole[first:last] = self.rows(first, last)
         return self._whole
 
 
@@ -107,7 +113,7 @@ def marked(pixels: Tensor, marker: Marker) -> Tensor:
     unit = (257 if deep else 1) * (-1 if channels == 4 else 1)
     change = marker(lambda rows, columns: shrunk(pixels, rows, columns), height, width)
     made = pixels.clone()
-    band = height if pixels.is_cuda else BAND
+    band = BAND if pixels.device.type == "cpu" else height
     for first in range(0, height, band):
         last = min(first + band, height)
         by = change.rows(first, last)
