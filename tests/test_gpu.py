@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
 from conftest import CONSENT, nothing_waits, scene
+from filmed import planes
 from torch import Tensor
 
 from mien import Cast, Catalogue, Swapper
@@ -16,6 +18,7 @@ from mien.engines.cache import EngineCache
 from mien.engines.prepared import PreparedEngine
 from mien.engines.tensorrt import fault_of_tensorrt, open_tensorrt
 from mien.geometry import cut, fit_similarity, paste, template, uncover
+from mien.media.clip import StoredFrame
 from mien.stages.color import match_color
 from mien.stages.mask import face_mask
 from mien.stages.poisson import poisson_blend
@@ -206,6 +209,33 @@ def test_a_swap_with_all_networks_on_the_gpu(swapper, load, parts):
     changed = (here != load("ben")).any(axis=-1)
     error = ((here[changed].astype(float) - there[changed]) ** 2).mean()
     assert 10 * torch.log10(torch.tensor(255**2 / error)) >= 40
+
+
+def test_a_clip_is_on_the_gpu_from_planes_to_planes(
+    swapper, load, clips, tmp_path, no_watermark, monkeypatch
+):
+    homes, picture = [], StoredFrame.picture
+
+    def told(stored, device):
+        homes.append(device.type)
+        return picture(stored, device)
+
+    monkeypatch.setattr(StoredFrame, "picture", told)
+    for which, path in ((swapper, "cpu.mkv"), (Swapper(provider="torch-cuda"), "gpu.mkv")):
+        who = which.identity(load("dev"), consent=CONSENT)
+        report = which.swap_video(clips["exact"], who, output=tmp_path / path)
+        assert report.swapped == report.frames == 6
+    assert homes == ["cpu"] * 6 + ["cuda"] * 6
+    made = zip(planes(clips["exact"]), planes(tmp_path / "cpu.mkv"), planes(tmp_path / "gpu.mkv"),
+               strict=True)  # fmt: skip
+    for before, here, there in made:
+        for source, one, other in zip(before, here, there, strict=True):
+            changed = one != source
+            assert changed.sum() > 100
+            error = ((one[changed].astype(float) - other[changed]) ** 2).mean()
+            assert 10 * np.log10(255**2 / error) >= 40
+            # codes at a mask's edge, where the one changes a sample and the other does not
+            assert np.abs(other[~changed].astype(int) - source[~changed]).max() <= 2
 
 
 # ONNX Runtime on the GPU

@@ -130,14 +130,17 @@ def test_threads_get_what_is_theirs():
     assert sorted(book.shapes) == [1, 2, 3]
 
 
-def test_others_run_step_by_step_while_one_captures():
+def test_others_wait_while_one_captures_and_capture_nothing_then():
     book = Book()
     book.see(*[1] * (SEEN - 1))
     with CAPTURING:
         other = Thread(target=lambda: book.see(1))
         other.start()
-        other.join()
-    assert book.shapes == []
+        other.join(0.2)
+        assert other.is_alive()
+        assert book.runs == SEEN - 1
+    other.join()
+    assert (book.shapes, book.runs) == ([], SEEN)
     inner = []
 
     def slow(*arguments):

@@ -45,6 +45,7 @@ from mien.video.progress import Pace, VideoProgress
 from mien.video.record import Record
 from mien.video.report import VideoReport, shares_of
 
+CPU = torch.device("cpu")
 EIGHT_BITS = 8
 """Depth of the samples that become pictures on a GPU; more are worked on by the CPU."""
 
@@ -425,7 +426,7 @@ class _Run:
                 with self._reading("convert"):
                     look = stored.look
                     plain = look.tones.plain and look.layout.depth == EIGHT_BITS
-                    picture = stored.picture(self._home if plain else None)
+                    picture = stored.picture(self._home if plain else CPU)
                 yield stored, picture
                 del stored, picture
 
