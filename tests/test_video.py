@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from conftest import CONSENT
 from filmed import along, content, files, film, head, metadata, packets, planes, times_of
 from PIL import Image
@@ -19,7 +20,7 @@ from mien import ClipSettings, Policy
 from mien.engines import OnnxEngine
 from mien.errors import ClipUnreadable, ClipUnwritable, DiskFull, InvalidOption
 from mien.evaluate.moving import Place
-from mien.media.clip import Clip, ClipWriter, copy_clip
+from mien.media.clip import Clip, ClipWriter, StoredFrame, copy_clip
 from mien.media.clip.run import Run
 from mien.safety import statement, xmp_packet
 from mien.video.preview import Preview
@@ -31,6 +32,26 @@ pytestmark = pytest.mark.usefixtures("painted")
 
 
 # What is swapped, and what stays
+
+
+def test_where_a_gpu_has_no_memory_for_frames_the_cpu_works_on_them(
+    swapper, dev, clips, tmp_path, no_watermark, monkeypatch, caplog
+):
+    swapper.swap_video(clips["exact"], dev, output=tmp_path / "cpu.mkv")
+    asked, picture = [], StoredFrame.picture
+
+    def full(stored, *device):
+        asked.extend(device)
+        if device:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return picture(stored)
+
+    monkeypatch.setattr(StoredFrame, "picture", full)
+    monkeypatch.setattr("mien.video.engine.home_of", lambda engines: torch.device("cuda", 0))
+    swapper.swap_video(clips["exact"], dev, output=tmp_path / "gpu.mkv")
+    assert asked == [torch.device("cuda", 0)]
+    assert "worked on by the CPU" in caplog.text
+    assert content(tmp_path / "gpu.mkv") == content(tmp_path / "cpu.mkv")
 
 
 def test_a_face_is_swapped_and_all_other_samples_are_those_of_the_input(

@@ -47,6 +47,7 @@ MienError
 │   ├── EngineUnavailable
 │   ├── OutOfMemory
 │   └── BadOutput
+├── GpuFull                 no memory for pictures on a GPU
 ├── TrainingError           a pack, network or state of a training run
 ├── MeasurementFailed       a frame of 'mien bench'
 ├── Mismatch                two parts that do not fit together
@@ -515,6 +516,17 @@ class OutOfMemory(EngineError):
             "End what else uses the memory, raise gpu_memory if it is set, or choose the provider "
             "'cpu'.",
             model=model,
+        )
+
+
+class GpuFull(MienError):
+    """A GPU has no memory for the pictures that are worked on there."""
+
+    def __init__(self, *, device: str, reason: str) -> None:
+        self.device, self.reason = device, reason
+        super().__init__(
+            f"There is no memory for pictures on {device!r}: {reason} End what else uses it, raise "
+            "gpu_memory if it is set, make fewer frames at once, or choose the provider 'cpu'."
         )
 
 

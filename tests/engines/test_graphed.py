@@ -12,7 +12,8 @@ import torch
 from mien import Catalogue
 from mien.engines import TorchEngine, graphed
 from mien.engines.capturing import CAPTURING
-from mien.engines.graphed import KEPT, RECENT, REST, SEEN, Graphed, release_all
+from mien.engines.graphed import KEPT, RECENT, REST, SEEN, Graphed, release_all, with_room
+from mien.errors import GpuFull
 
 HERE = torch.device("cpu")
 FULL = torch.OutOfMemoryError("CUDA out of memory")
@@ -261,3 +262,31 @@ def test_a_graph_reads_and_writes_memory_of_its_own(monkeypatch):
     assert len({same.data_ptr() for _, _, same in kept}) == len(kept)
     assert asked == [None, "pool"]
     assert release_all(HERE)
+
+
+def full(times):
+    """Return work that finds no memory so often, and then does its part."""
+    tries = []
+
+    def run():
+        tries.append(1)
+        if len(tries) <= times:
+            raise FULL
+        return len(tries)
+
+    return run
+
+
+def test_work_that_finds_no_memory_gets_that_of_the_graphs(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    assert with_room(HERE, full(0)) == 1
+    with pytest.raises(GpuFull, match="no memory for pictures"):
+        with_room(HERE, full(1))  # there are none
+    book = Book()
+    book.see(*[1] * SEEN)
+    assert with_room(HERE, full(1)) == 2
+    assert book.graphs[0].finished
+    other = Book()
+    other.see(*[1] * SEEN)
+    with pytest.raises(GpuFull):
+        with_room(HERE, full(2))

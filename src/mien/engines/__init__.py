@@ -2,6 +2,7 @@
 
 from mien.engines.choose import AUTO, FASTEST_FIRST, choose
 from mien.engines.devices import TORCH_PROVIDERS, missing, settled
+from mien.engines.graphed import with_room
 from mien.engines.guard import numbers_fault, run_finite, run_guarded
 from mien.engines.memory import Peak, limit_memory
 from mien.engines.onnx import PROVIDERS, OnnxEngine
@@ -29,4 +30,5 @@ __all__ = [
     "run_finite",
     "run_guarded",
     "settled",
+    "with_room",
 ]

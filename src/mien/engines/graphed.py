@@ -12,7 +12,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 import torch
@@ -20,8 +20,11 @@ from torch import Tensor
 
 from mien.engines.capturing import CAPTURING, busy, captured
 from mien.engines.halving import no_memory
+from mien.errors import GpuFull
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 Network = Callable[..., tuple[Tensor, ...]]
 """Takes and returns tensors on its device, and waits for nothing."""
@@ -199,6 +202,23 @@ class Graphed:
 
 _all_lock = Lock()
 _all: WeakSet[Graphed] = WeakSet()
+
+
+def with_room(device: torch.device, run: Callable[[], R]) -> R:
+    """Return what ``run`` does, which is called again if the GPU has no memory left for it.
+
+    By then the graphs of the networks have given theirs back. Raises GpuFull if that is not enough,
+    and whatever else ``run`` raises.
+    """
+    try:
+        return run()
+    except torch.OutOfMemoryError as error:
+        if not release_all(device):
+            raise GpuFull(device=str(device), reason=str(error)) from error
+    try:
+        return run()
+    except torch.OutOfMemoryError as error:
+        raise GpuFull(device=str(device), reason=str(error)) from error
 
 
 def release_all(device: torch.device) -> bool:

@@ -9,6 +9,7 @@ disk. A frame on which no face is laid goes to the encoder as it was decoded, bu
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,7 +22,7 @@ from time import perf_counter
 
 import torch
 
-from mien.engines import Engine, Peak, home_of
+from mien.engines import Engine, Peak, home_of, with_room
 from mien.errors import Refused
 from mien.media.clip import (
     Behind,
@@ -45,7 +46,10 @@ from mien.video.progress import Pace, VideoProgress
 from mien.video.record import Record
 from mien.video.report import VideoReport, shares_of
 
+log = logging.getLogger(__name__)
+
 CPU = torch.device("cpu")
+
 EIGHT_BITS = 8
 """Depth of the samples that become pictures on a GPU; more are worked on by the CPU."""
 
@@ -361,7 +365,7 @@ class _Run:
                 written.put((both, joined))
             if _wanted(starts[0], before.time):
                 with self._returning("return"):
-                    stored = film(before, done.frame, places)
+                    stored = with_room(self._home, lambda: film(before, done.frame, places))
                 written.put((writer, stored))
 
         with ExitStack() as stack:
@@ -374,7 +378,7 @@ class _Run:
             for stored, picture in frames:
                 seen = self.pipeline.see(picture)
                 needed = self._needed(stored.time, seen)
-                waiting.append((stored, pool.submit(self.pipeline.make, seen) if needed else seen))
+                waiting.append((stored, pool.submit(self._made, seen) if needed else seen))
                 if len(waiting) > self.job.threads:
                     self._finish(*waiting.popleft(), behind)
             while waiting:
@@ -411,6 +415,20 @@ class _Run:
             shares = shares_of(self.timings)
             self._progress(self._pace(self.record.frames, stored.time, shares))
 
+    def _picture(self, stored: StoredFrame) -> Frame:
+        """Return the upright picture of a frame, to be changed, on the GPU if it can be there."""
+        look = stored.look
+        if self._home != CPU and look.tones.plain and look.layout.depth == EIGHT_BITS:
+            try:
+                return stored.picture(self._home)
+            except torch.OutOfMemoryError as error:
+                log.warning("Frames are worked on by the CPU from now on: %s", error)
+                self._home = CPU
+        return stored.picture()
+
+    def _made(self, seen: Seen) -> Made:
+        return with_room(self._home, lambda: self.pipeline.make(seen))
+
     def _decoded(self) -> Iterator[tuple[StoredFrame, Frame]]:
         """Yield frames, and their upright pictures to be changed."""
         job = self.job
@@ -424,9 +442,7 @@ class _Run:
         with closing(_timed(frames, self._reading)) as timed:
             for stored in timed:
                 with self._reading("convert"):
-                    look = stored.look
-                    plain = look.tones.plain and look.layout.depth == EIGHT_BITS
-                    picture = stored.picture(self._home if plain else CPU)
+                    picture = self._picture(stored)
                 yield stored, picture
                 del stored, picture
 
