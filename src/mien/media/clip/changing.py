@@ -112,13 +112,14 @@ class Changing:
         new, old, share = averaged[:3], averaged[3:6], averaged[6]
         after, moved = self._colours(new, peak), self._colours(new - old, peak)
         middle = 128 << self.layout.depth - 8
+        touched, whole = share > 0, share > 0.999
         patches = []
         for plane in (1, 2):
             present = own(plane, blocks)
             fresh = torch.where(
-                share > 0.999, after[plane - 1] + middle, moved[plane - 1] + present.float()
+                whole, after[plane - 1] + middle, moved[plane - 1] + present.float()
             )
-            samples = _chosen(share > 0, self._rounded(fresh), present)
+            samples = _chosen(touched, self._rounded(fresh), present)
             patches.append(Patch(plane, blocks.top, blocks.left, samples))
         return patches
 
