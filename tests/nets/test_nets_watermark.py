@@ -7,9 +7,14 @@ import torch
 from mien.nets.export import export
 from mien.nets.watermark import (
     BITS,
+    BOUND,
+    BRIGHTNESS,
     CHIPS,
+    FLAT,
+    GRAIN,
     LIMIT,
     SIDE,
+    SLOPE,
     Extractor,
     ExtractorShape,
     chips,
@@ -63,6 +68,17 @@ def test_flat_parts_and_edges_hide_little_and_texture_much():
     assert float(noticeable(flat).max()) < 1.2
     assert float(noticeable(edge)[..., 20:44].max()) < 2
     assert float(noticeable(texture).mean()) > 5
+
+
+@pytest.mark.parametrize("size", [(SIDE, 455), (3, 40), (7, 1)])
+def test_what_is_noticeable_is_that_of_its_definition(size):
+    y = picture(SIDE, 455)[..., : size[0], : size[1]]
+    apart = y - mean(y, 5)
+    deviation = (mean(apart * apart, 5) + 1e-3).sqrt()
+    least = -torch.nn.functional.max_pool2d(-deviation, 9, 1, 4)
+    light = (y - apart) / 127.5 - 1
+    wanted = (FLAT + SLOPE * (least - GRAIN).clamp_min(0)) * (1 + BRIGHTNESS * light * light)
+    assert torch.allclose(noticeable(y), wanted.clamp_max(BOUND), atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [(SIDE, 455), (480, SIDE)])

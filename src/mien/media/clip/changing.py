@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mien.media.clip.colour import Colour, Siting
-from mien.media.clip.layout import Layout
+from mien.media.clip.layout import Layout, bits, of_bits
 from mien.types import Rectangle
 
 Own = Callable[[int, Rectangle], Tensor]
@@ -69,7 +69,7 @@ class Changing:
         pixels in ``reach(area)``. Samples keep their value where the two are the same.
         """
         given = self.reach(area)
-        different = new != old
+        different = bits(new) != bits(old)
         differs = different[0] | different[1] | different[2]
         inner = _within(area, given)
         here = differs[inner]
@@ -79,15 +79,16 @@ class Changing:
                     plane,
                     area.top,
                     area.left,
-                    torch.where(here, self._rgb(new[channel][inner]), own(plane, area)),
+                    _chosen(here, self._rgb(new[channel][inner]), own(plane, area)),
                 )
                 for plane, channel in ((0, 1), (1, 2), (2, 0))
             ]
         peak = torch.iinfo(new.dtype).max
         luma = self._luma([plane[inner].float() for plane in new], peak)
-        patches = [Patch(0, area.top, area.left, torch.where(here, luma, own(0, area)))]
+        patches = [Patch(0, area.top, area.left, _chosen(here, luma, own(0, area)))]
         if self.layout.kind == "yuv":
-            values = torch.cat([new, old, differs[None].to(new.dtype)])
+            parts = [bits(each) for each in (new, old, differs[None].to(new.dtype))]
+            values = of_bits(torch.cat(parts), new)
             patches += self._chroma(values, peak, own, self._blocks(area))
         return patches
 
@@ -111,13 +112,14 @@ class Changing:
         new, old, share = averaged[:3], averaged[3:6], averaged[6]
         after, moved = self._colours(new, peak), self._colours(new - old, peak)
         middle = 128 << self.layout.depth - 8
+        touched, whole = share > 0, share > 0.999
         patches = []
         for plane in (1, 2):
             present = own(plane, blocks)
             fresh = torch.where(
-                share > 0.999, after[plane - 1] + middle, moved[plane - 1] + present.float()
+                whole, after[plane - 1] + middle, moved[plane - 1] + present.float()
             )
-            samples = torch.where(share > 0, self._rounded(fresh), present)
+            samples = _chosen(touched, self._rounded(fresh), present)
             patches.append(Patch(plane, blocks.top, blocks.left, samples))
         return patches
 
@@ -186,6 +188,11 @@ class Changing:
         return rounded.to(self.layout.tensor_dtype)
 
 
+def _chosen(where: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """Return samples ``new`` in places, ``old`` elsewhere."""
+    return of_bits(torch.where(where, bits(new), bits(old)), new)
+
+
 def _within(area: Rectangle, given: Rectangle) -> tuple[slice, slice]:
     """Return where the pixels of ``area`` lie among those that are given."""
     return (
@@ -199,7 +206,8 @@ def _repeated(values: Tensor, dim: int, before: int, after: int) -> Tensor:
     if not (before or after):
         return values
     first, last = values.narrow(dim, 0, 1), values.narrow(dim, values.shape[dim] - 1, 1)
-    return torch.cat([*[first] * before, values, *[last] * after], dim)
+    parts = [bits(each) for each in (*[first] * before, values, *[last] * after)]
+    return of_bits(torch.cat(parts, dim), values)
 
 
 def _summed(

@@ -127,6 +127,19 @@ def planar_name(name: str) -> tuple[str, bool]:
     return ("yuv444p16le" if deep else "yuv444p"), False
 
 
+def bits(samples: torch.Tensor) -> torch.Tensor:
+    """Return a view of ``samples`` in a dtype that all of PyTorch works on; uint16 is none.
+
+    It is for what leaves the values as they are; ``of_bits`` takes that back.
+    """
+    return samples.view(torch.int16) if samples.dtype == torch.uint16 else samples
+
+
+def of_bits(made: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return what was made of ``bits(like)`` in the dtype of ``like``."""
+    return made.view(like.dtype)
+
+
 def planes_of(frame: av.VideoFrame, layout: Layout) -> tuple[npt.NDArray[Any], ...]:
     """Return views (h, w) of the planes of ``frame``, in the format's order."""
     size = np.dtype(layout.dtype).itemsize

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from mien.media.clip.layout import bits, of_bits
 from mien.types import Rectangle
 
 Pixels = TypeVar("Pixels", npt.NDArray[Any], Tensor)
@@ -93,7 +94,7 @@ class Orientation:
         if not axes:
             return pixels
         if isinstance(pixels, Tensor):
-            return pixels.flip(axes)
+            return of_bits(bits(pixels).flip(axes), pixels)
         return np.flip(pixels, axes)
 
 

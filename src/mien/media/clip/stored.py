@@ -88,14 +88,15 @@ class StoredFrame:
         """Width and height of the upright picture."""
         return self.look.orientation.size(self.look.width, self.look.height)
 
-    def picture(self, device: torch.device = CPU) -> Frame:
+    def picture(self, device: torch.device | None = None) -> Frame:
         """Return the upright picture, to be changed in place: RGB in the clip's own colours.
 
         Pixels are uint8 (H, W, 3) for clips of 8 bits and uint16 for others. HDR and wide colours
         come with a ``sight`` in sRGB and a ``table``; see mien.types.Frame. All of it is in new
-        memory on ``device``. Frames of 8 bits and 4:2:0 are converted there, for which as few bytes
-        as possible are brought to it; they may differ by one code from those of the CPU.
+        memory on ``device``, or the CPU. Plain frames of 8 bits and 4:2:0 are converted there, so
+        few bytes are brought to it, and may differ by one code from those of the CPU.
         """
+        device = CPU if device is None else device
         upright = self.look.orientation.upright
         before = self._shown(device)
         if apart(before[0].device):
@@ -109,9 +110,9 @@ class StoredFrame:
         elif pixels.dtype != torch.uint8:
             sight = to_eight_bits(pixels.numpy())
         return Frame(
-            pixels.to(device),
+            _sent(pixels, device),
             time=self.time,
-            sight=None if sight is None else torch.from_numpy(sight).to(device),
+            sight=None if sight is None else _sent(torch.from_numpy(sight), device),
             table=self.look.table_on(device),
         )
 
@@ -123,26 +124,28 @@ class StoredFrame:
         where the pixels are, and what was made stays there until the frame is written.
         """
         look, turn, (width, height) = self.look, self.look.orientation, self.size
+        inside = [
+            Rectangle(max(left, 0), max(top, 0), min(right, width), min(bottom, height))
+            for left, top, right, bottom in changed
+        ]
+        inside = [rectangle for rectangle in inside if not rectangle.empty]
+        if not inside:
+            return self._with([])
         device = picture.pixels.device
         before = self._shown(device)
         planes = [self._plane(number) for number in range(1 if look.layout.kind == "gray" else 3)]
 
         def own(number: int, area: Rectangle) -> Tensor:
-            return _cut(planes[number], area).to(device)
+            return _sent(_cut(planes[number], area), device)
 
         patches: list[Patch] = []
-        for rectangle in changed:
-            left, top = max(rectangle.left, 0), max(rectangle.top, 0)
-            right, bottom = min(rectangle.right, width), min(rectangle.bottom, height)
-            inside = Rectangle(left, top, right, bottom)
-            if inside.empty:
-                continue
-            area = turn.stored_rectangle(inside, width, height)
+        for rectangle in inside:
+            area = turn.stored_rectangle(rectangle, width, height)
             reach = look.changing.reach(area)
             place = turn.upright_rectangle(reach, width, height)
             new = turn.stored(_cut(picture.pixels, place)).permute(2, 0, 1).contiguous()
-            old = torch.stack([_cut(plane, reach) for plane in before]).to(device)
-            # on another device that is not asked: the answer would have to be waited for
+            old = _sent(torch.stack([_cut(plane, reach) for plane in before]), device)
+            # another device is not asked: the answer would have to be waited for
             if apart(device) or not torch.equal(new, old):
                 patches += look.changing(new, old, own, area)
         return self._with(patches)
@@ -161,16 +164,14 @@ class StoredFrame:
 
     def _small(self, plane: Tensor, rows: int, columns: int) -> Tensor:
         upright = self.look.orientation.upright(plane).contiguous()
+        height, width = upright.shape
         # bytes are shrunk four times as fast as numbers, on a CPU
-        fast = upright.dtype == torch.uint8 and min(upright.shape) >= min(rows, columns)
-        small: Tensor = functional.interpolate(
-            (upright if fast and not upright.is_cuda else upright.float())[None, None],
-            (rows, columns),
-            mode="bilinear",
-            antialias=True,
-            align_corners=False,
-        )
-        return small[0, 0].float()
+        fast = upright.device.type == "cpu" and upright.dtype == torch.uint8
+        if not (fast and min(height, width) >= min(rows, columns)):
+            upright = upright.float()
+        elif height % 4 == 0:  # and four channels as fast as one: along columns, rows may be any
+            upright = _resized(upright.view(1, 4, height // 4, width), height // 4, columns)
+        return _resized(upright.view(1, 1, height, -1), rows, columns)[0, 0].float()
 
     def brightened(self, change: Tensor) -> StoredFrame:
         """Return the frame with ``change``, int16 (H, W) in codes of 255, added to its brightness.
@@ -284,13 +285,20 @@ def _tensors(frame: av.VideoFrame, layout: Layout) -> Planes:
     return tuple(torch.from_numpy(plane) for plane in planes_of(frame, layout))
 
 
-def _sent(plane: Tensor, device: torch.device) -> Tensor:
-    """Return a copy of ``plane`` on ``device``; it is not waited for."""
-    if device.type != "cuda":
-        return plane.to(device)
+def _sent(pixels: Tensor, device: torch.device) -> Tensor:
+    """Return ``pixels`` on ``device``: themselves, or a copy that is not waited for."""
+    if pixels.device.type != "cpu" or device.type != "cuda":
+        return pixels.to(device)
     # what may be swapped out to a disk is only copied once all earlier work is done
-    pinned = torch.empty(plane.shape, dtype=plane.dtype, pin_memory=True)
-    return pinned.copy_(plane).to(device, non_blocking=True)
+    pinned = torch.empty(pixels.shape, dtype=pixels.dtype, pin_memory=True)
+    return pinned.copy_(pixels).to(device, non_blocking=True)
+
+
+def _resized(pixels: Tensor, rows: int, columns: int) -> Tensor:
+    resized: Tensor = functional.interpolate(
+        pixels, (rows, columns), mode="bilinear", antialias=True, align_corners=False
+    )
+    return resized
 
 
 def _to_sdr(rgb: av.VideoFrame, layout: Layout) -> av.VideoFrame:
