@@ -28,7 +28,7 @@ def fit_similarity(source: Tensor, target: Tensor) -> Tensor:
     s, t = source - from_middle, target - to_middle
     (sx, sy), (tx, ty) = s.unbind(dim=-1), t.unbind(dim=-1)
     # where there is no energy, the other two are 0 as well: the factor is 1
-    energy = s.square().sum(dim=-1).sum(dim=-1, keepdim=True) + TINY
+    energy = torch.addcmul(sx * sx, sy, sy).sum(dim=-1, keepdim=True) + TINY
     a = (torch.addcmul(sx * tx, sy, ty).sum(dim=-1, keepdim=True) + TINY) / energy
     b = torch.addcmul(sx * ty, sy, tx, value=-1).sum(dim=-1, keepdim=True) / energy
     (x, y), (to_x, to_y) = from_middle.unbind(dim=-1), to_middle.unbind(dim=-1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, with_config
@@ -54,19 +55,16 @@ class PixelFormat:
 
         The result is float32 and contiguous.
         """
-        full = 1.0 if pixels.is_floating_point() else 255.0
+        gain, shift = self._encoding(1.0 if pixels.is_floating_point() else 255.0)
         if self.order == "BGR":
             pixels = pixels.flip(1)
         if self.layout == "NHWC":
             pixels = pixels.permute(0, 2, 3, 1)
-        mean, std = self._per_channel(pixels)
-        gain = (self.high - self.low) / full / std
-        shift = (self.low - mean) / std
         values = pixels.contiguous().float()  # bytes are moved faster than floats
-        if bool((gain != 1).any()):
-            values = values * gain
-        if bool(shift.any()):
-            values = values + shift
+        if set(gain) != {1.0}:
+            values = values * self._spread(gain, values)
+        if any(shift):
+            values = values + self._spread(shift, values)
         return values
 
     def decode(self, values: Tensor) -> Tensor:
@@ -79,15 +77,33 @@ class PixelFormat:
 
     def _per_channel(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and std, shaped to broadcast over a batch in this layout and order."""
+        step = -1 if self.order == "BGR" else 1
+        mean, std = (self._shaped(values[::step], like) for values in (self.mean, self.std))
+        return mean, std
+
+    def _shaped(self, values: tuple[float, ...], like: Tensor) -> Tensor:
+        """Return one value for each channel, float32, shaped to broadcast over a batch."""
         import torch
 
-        step = -1 if self.order == "BGR" else 1
         shape = (3,) if self.layout == "NHWC" else (3, 1, 1)
-        mean, std = (
-            like.new_tensor(values[::step], dtype=torch.float32).view(shape)
-            for values in (self.mean, self.std)
-        )
-        return mean, std
+        return like.new_tensor(values, dtype=torch.float32).view(shape)
+
+    def _spread(self, values: tuple[float, ...], like: Tensor) -> Tensor | float:
+        """Return one value for all channels, if they have the same, or one for each."""
+        return values[0] if len(set(values)) == 1 else self._shaped(values, like)
+
+    @cache  # noqa: B019 - formats are few
+    def _encoding(self, full: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return by what pixels up to ``full`` are multiplied, and what is then added.
+
+        One value for each channel in this order, rounded as float32.
+        """
+        import torch
+
+        mean, std = self._per_channel(torch.empty(0))
+        gain = (self.high - self.low) / full / std
+        shift = (self.low - mean) / std
+        return tuple(gain.flatten().tolist()), tuple(shift.flatten().tolist())
 
 
 @with_config(extra="forbid")
