@@ -24,7 +24,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mien.geometry import fit_similarity
 from mien.types import Faces
 
 POSE_BAND, SHAPE_BAND = 0.018, 0.025
@@ -127,8 +126,11 @@ def moved(motions: Motions, measured: Tensor, gap: Tensor | float) -> Motions:
     ``gap`` may be a tensor, float64 ().
     """
     first, pose, velocity, age, shape = motions
-    matrix = fit_similarity(first[..., :2], measured[..., :2])
-    a, _, x, b, _, y = matrix.flatten(start_dim=1).unbind(dim=1)
+    # the similarity nearest to all points: the first ones have their middle at 0 and size 1
+    (fx, fy), (mx, my) = first.unbind(dim=2)[:2], measured.unbind(dim=2)[:2]
+    a = torch.addcmul(fx * mx, fy, my).mean(dim=1)
+    b = torch.addcmul(fx * my, fy, mx, value=-1).mean(dim=1)
+    x, y = mx.mean(dim=1), my.mean(dim=1)
     size = torch.hypot(a, b)
     expected = pose + velocity * gap
     off = torch.stack([x, y, size.log(), torch.atan2(b, a)], dim=1) - expected
