@@ -32,10 +32,7 @@ class Similarity(NamedTuple):
     @classmethod
     def fit(cls, source: Points, target: Points) -> Similarity:
         """Return what takes ``source`` nearest to ``target``, as ``fit_similarity``."""
-        count = len(source)
-        from_x = sum(p[0] for p in source) / count
-        from_y = sum(p[1] for p in source) / count
-        to_x, to_y = sum(p[0] for p in target) / count, sum(p[1] for p in target) / count
+        (from_x, from_y), (to_x, to_y) = _middle(source), _middle(target)
         along, across, energy = TINY, 0.0, TINY
         for (px, py), (qx, qy) in zip(source, target, strict=True):
             sx, sy, tx, ty = px - from_x, py - from_y, qx - to_x, qy - to_y
@@ -67,6 +64,11 @@ class Similarity(NamedTuple):
         a, b, _, _ = self
         ((x, y),) = self([(first.x, first.y)])
         return Similarity(a * first.a - b * first.b, a * first.b + b * first.a, x, y)
+
+
+def _middle(points: Points) -> tuple[float, float]:
+    xs, ys = zip(*points, strict=True)
+    return sum(xs) / len(xs), sum(ys) / len(ys)
 
 
 def stacked(similarities: Iterable[Similarity], device: torch.device | None = None) -> Tensor:

@@ -82,7 +82,7 @@ def _without_bars(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         if not (flat[0] or flat[-1]):
             continue
         still = ((a - b).abs() < BAR).all(dim=0).all(dim=along).tolist()
-        used = [i for i, bar in enumerate(zip(flat, still, strict=True)) if not all(bar)]
+        used = [i for i, same in enumerate(still) if not (same and flat[i])]
         # a column of the small picture may show some of the bar, and some of what is beside it
         if used and used[-1] - used[0] >= 4:
             span = slice(used[0] + (used[0] > 0), used[-1] + 1 - (used[-1] + 1 < len(flat)))
