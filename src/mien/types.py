@@ -129,7 +129,17 @@ class Faces(_Shown):
 
     def __getitem__(self, index: int | slice | list[int] | Tensor) -> Faces:
         """Return the faces chosen by a number, slice, list of numbers, or tensor."""
-        rows = [index] if isinstance(index, int) else index
+        rows: slice | Tensor
+        if isinstance(index, int):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"face {index} of {len(self)}")
+            if len(self) == 1:
+                return self
+            rows = slice(index, index + 1 or None)
+        elif isinstance(index, list):  # once, and not anew by each tensor
+            rows = torch.tensor(index, dtype=torch.int64, device=self.boxes.device)
+        else:
+            rows = index
         return Faces(
             boxes=self.boxes[rows],
             points=self.points[rows],
@@ -152,7 +162,9 @@ class Faces(_Shown):
     @classmethod
     def joined(cls, parts: Sequence[Faces], device: torch.device | str = "cpu") -> Faces:
         """Return the faces of all ``parts``; those without faces, and so without mesh, drop out."""
-        parts = [part for part in parts if len(part)] or [*parts[:1], cls.none(device)][:1]
+        parts = [part for part in parts if len(part)] or parts[:1]
+        if len(parts) < 2:
+            return parts[0] if parts else cls.none(device)
         meshes = [part.mesh for part in parts if part.mesh is not None]
         return cls(
             boxes=torch.cat([part.boxes for part in parts]),

@@ -8,6 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+TINY = torch.finfo(torch.float32).tiny
+"""Added to the energy of points that all coincide, and to what it divides."""
+
 
 def fit_similarity(source: Tensor, target: Tensor) -> Tensor:
     """Return the similarities (K, 2, 3) that take ``source`` nearest to ``target``.
@@ -20,44 +23,40 @@ def fit_similarity(source: Tensor, target: Tensor) -> Tensor:
 
     Points that all coincide have no direction: the result is then a pure shift.
     """
-    source, target = torch.broadcast_tensors(source, target)
     dtype, source, target = source.dtype, source.double(), target.double()
-    source_mean = source.mean(dim=-2, keepdim=True)
-    target_mean = target.mean(dim=-2, keepdim=True)
-    s, t = source - source_mean, target - target_mean
-    energy = s.square().sum(dim=(-2, -1))
-    along = (s * t).sum(dim=(-2, -1))
-    across = (s[..., 0] * t[..., 1] - s[..., 1] * t[..., 0]).sum(dim=-1)
-    still = energy <= torch.finfo(torch.float32).tiny
-    energy = torch.where(still, torch.ones_like(energy), energy)
-    a = torch.where(still, torch.ones_like(along), along / energy)
-    b = torch.where(still, torch.zeros_like(across), across / energy)
-    linear = torch.stack([torch.stack([a, -b], dim=-1), torch.stack([b, a], dim=-1)], dim=-2)
-    shift = target_mean - source_mean @ linear.transpose(-1, -2)
-    return torch.cat([linear, shift.transpose(-1, -2)], dim=-1).to(dtype)
+    from_middle, to_middle = source.mean(dim=-2, keepdim=True), target.mean(dim=-2, keepdim=True)
+    s, t = source - from_middle, target - to_middle
+    (sx, sy), (tx, ty) = s.unbind(dim=-1), t.unbind(dim=-1)
+    # where there is no energy, the other two are 0 as well: the factor is 1
+    energy = torch.addcmul(sx * sx, sy, sy).sum(dim=-1, keepdim=True) + TINY
+    a = (torch.addcmul(sx * tx, sy, ty).sum(dim=-1, keepdim=True) + TINY) / energy
+    b = torch.addcmul(sx * ty, sy, tx, value=-1).sum(dim=-1, keepdim=True) / energy
+    (x, y), (to_x, to_y) = from_middle.unbind(dim=-1), to_middle.unbind(dim=-1)
+    shift_x = torch.addcmul(torch.addcmul(to_x, a, x, value=-1), b, y)
+    shift_y = torch.addcmul(torch.addcmul(to_y, b, x, value=-1), a, y, value=-1)
+    matrices = torch.cat([a, -b, shift_x, b, a, shift_y], dim=-1)
+    return matrices.reshape(*matrices.shape[:-1], 2, 3).to(dtype)
 
 
 def invert(matrices: Tensor) -> Tensor:
     """Return the inverse transforms of ``matrices`` (..., 2, 3), any invertible affine."""
-    m = matrices.double()
-    (a, b), (c, d) = (m[..., 0, :2].unbind(-1), m[..., 1, :2].unbind(-1))
-    determinant = a * d - b * c
-    inverse = torch.stack([d, -b, -c, a], dim=-1) / determinant.unsqueeze(-1)
-    inverse = inverse.reshape(*m.shape[:-1], 2)
-    shift = -inverse @ m[..., 2:]
-    return torch.cat([inverse, shift], dim=-1).to(matrices.dtype)
+    a, b, x, c, d, y = matrices.double().flatten(start_dim=-2).unbind(dim=-1)
+    determinant = torch.addcmul(a * d, b, c, value=-1)
+    shift_x = torch.addcmul(b * y, d, x, value=-1)
+    shift_y = torch.addcmul(c * x, a, y, value=-1)
+    adjugate = torch.stack([d, -b, shift_x, -c, a, shift_y], dim=-1)
+    return (adjugate / determinant.unsqueeze(-1)).to(matrices.dtype).reshape(matrices.shape)
 
 
 def compose(second: Tensor, first: Tensor) -> Tensor:
     """Return the transforms that apply ``first`` and then ``second``; both (..., 2, 3)."""
-    linear = second[..., :2] @ first[..., :2]
-    shift = second[..., :2] @ first[..., 2:] + second[..., 2:]
-    return torch.cat([linear, shift], dim=-1)
+    product = second[..., :2] @ first
+    return torch.cat([product[..., :2], product[..., 2:] + second[..., 2:]], dim=-1)
 
 
 def apply(matrices: Tensor, points: Tensor) -> Tensor:
     """Return ``points`` (..., N, 2) moved by ``matrices`` (..., 2, 3)."""
-    return points @ matrices[..., :2].transpose(-1, -2) + matrices[..., 2].unsqueeze(-2)
+    return points @ matrices[..., :2].mT + matrices[..., 2].unsqueeze(-2)
 
 
 def scales(matrices: Tensor) -> Tensor:

@@ -100,13 +100,15 @@ def assign(distances: Tensor, limit: float, *, repeat: bool = False) -> list[tup
 
 def in_order(faces: Faces, order: Order) -> Faces:
     """Return ``faces`` sorted; positions are those of the boxes' centres."""
-    middle = (faces.boxes[:, :2] + faces.boxes[:, 2:]) / 2
-    key, descending = {
-        "large-small": (faces.areas, True),
-        "small-large": (faces.areas, False),
-        "left-right": (middle[:, 0], False),
-        "right-left": (middle[:, 0], True),
-        "top-bottom": (middle[:, 1], False),
-        "bottom-top": (middle[:, 1], True),
-    }[order]
-    return faces[key.argsort(descending=descending, stable=True)]
+    return faces[ranked(faces, order)]
+
+
+def ranked(faces: Faces, order: Order) -> Tensor:
+    """Return the numbers of ``faces``, int64 (K,), as ``in_order`` sorts them."""
+    if order in ("large-small", "small-large"):
+        key = faces.areas
+    else:
+        middle = (faces.boxes[:, :2] + faces.boxes[:, 2:]) / 2
+        key = middle[:, 0 if order in ("left-right", "right-left") else 1]
+    descending = order in ("large-small", "right-left", "bottom-top")
+    return key.argsort(descending=descending, stable=True)

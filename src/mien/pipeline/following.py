@@ -12,7 +12,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from mien.pipeline.casting import Cast, assign, in_order
+from mien.pipeline.casting import Cast, assign, ranked
 from mien.pipeline.frame import replaced
 from mien.pipeline.watching import Sight
 from mien.stages.embed import distances
@@ -95,12 +95,9 @@ class Follower:
     def __call__(self, sight: Sight, time: Fraction) -> Roles:
         """Return who plays what in the next frame."""
         self._recognise(sight, time)
-        order = self.cast.order or "large-small"
-        numbered = Faces(
-            sight.faces.boxes, sight.faces.points, sight.faces.scores,
-            torch.arange(len(sight.faces), device=sight.faces.ids.device),
-        )  # fmt: skip
-        rows = in_order(numbered, order).ids.tolist()
+        rows = [0]
+        if len(sight.faces) != 1:
+            rows = ranked(sight.faces, self.cast.order or "large-small").tolist()
         faces = sight.faces[rows] if rows else sight.faces
         people = [self._who[number] for number in faces.ids.tolist()]
         waiting = {n: self._who[n] for n in sight.waiting.ids.tolist() if n in self._who}

@@ -159,9 +159,12 @@ class Watcher:
             place, rounds = self.finder.landmarker, self._rounds
             located, presence = place(frame.view, expected, rounds=rounds)
             before = self._tracker.before
-            way = (expected.boxes - before.boxes)[:, :2].norm(dim=1) / expected.areas.sqrt()
-            weak = ((presence < SURE) & (way > MOVING)).nonzero().flatten().tolist()
+            weak = [row for row, logit in enumerate(presence.tolist()) if logit < SURE]
             if weak:  # who moved may have stopped
+                way = (expected.boxes - before.boxes)[:, :2].norm(dim=1) / expected.areas.sqrt()
+                moving = (way > MOVING).tolist()
+                weak = [row for row in weak if moving[row]]
+            if weak:
                 stopped, logits = place(frame.view, before[weak], rounds=rounds)
                 rows = [located[i] for i in range(len(located))]
                 for i, row in enumerate(weak):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, hypot, log, sqrt
 
@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mien.geometry import intersection_over_smaller
 from mien.stages.likeness import Likeness
 from mien.types import Faces
 
@@ -57,41 +56,70 @@ class Track:
     glimpse: Tensor | None = None
     """What the face looked like in the frame before; see ``Tracker.glance``."""
 
+    def way(self, time: Fraction) -> tuple[float, float]:
+        """Return how far the face is expected to have moved by ``time``, in pixels."""
+        gap = float(time - self.seen)
+        share = GLIDE * (1 - exp(-gap / GLIDE))
+        return self.velocity[0] * share, self.velocity[1] * share
+
+    def place(self, time: Fraction) -> Box:
+        """Return the box in which the face is expected at ``time``."""
+        dx, dy = self.way(time)
+        ((left, top, right, bottom),) = boxes_of(self.face)
+        return left + dx, top + dy, right + dx, bottom + dy
+
     def at(self, time: Fraction) -> Faces:
         """Return the face where it is expected at ``time``."""
-        gap = float(time - self.seen)
-        way = GLIDE * (1 - exp(-gap / GLIDE))
-        shift = self.face.boxes.new_tensor(self.velocity) * way
-        mesh = self.face.mesh
-        if mesh is not None:
-            mesh = torch.cat([mesh[..., :2] + shift, mesh[..., 2:]], dim=-1)
-        return replace(
-            self.face,
-            boxes=self.face.boxes + shift.repeat(2),
-            points=self.face.points + shift,
-            mesh=mesh,
-        )
+        return shifted(self.face, [self.way(time)])
 
 
-def centre(face: Faces) -> tuple[float, float]:
-    """Return the middle of one face's box."""
-    left, top, right, bottom = face.boxes[0].tolist()
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom, as in Faces."""
+
+
+def boxes_of(faces: Faces) -> list[Box]:
+    """Return the faces' boxes."""
+    return [(left, top, right, bottom) for left, top, right, bottom in faces.boxes.tolist()]
+
+
+def shifted(faces: Faces, ways: list[tuple[float, float]]) -> Faces:
+    """Return each of ``faces`` moved by its way (x, y) in pixels."""
+    if not any(x or y for x, y in ways):
+        return faces
+    # one tensor serves what has two coordinates, three, and twice two
+    by = faces.boxes.new_tensor([[x, y, x, y, 0.0] for x, y in ways])
+    flat, solid = by[:, None, :2], by[:, None, 2:]
+    return Faces(
+        boxes=faces.boxes + by[:, :4],
+        points=faces.points + flat,
+        scores=faces.scores,
+        ids=faces.ids,
+        mesh=None if faces.mesh is None else faces.mesh + solid,
+    )
+
+
+def centre(place: Box) -> tuple[float, float]:
+    """Return the middle of a box."""
+    left, top, right, bottom = place
     return (left + right) / 2, (top + bottom) / 2
 
 
-def _size(face: Faces) -> float:
-    return sqrt(max(float(face.areas[0]), 1.0))
+def _area(place: Box) -> float:
+    left, top, right, bottom = place
+    return max(0.0, right - left) * max(0.0, bottom - top)
 
 
-def overlap(one: Faces, other: Faces) -> float:
-    """Return which share of the smaller of two faces' boxes lies in the other."""
-    return float(intersection_over_smaller(one.boxes, other.boxes))
+def overlap(one: Box, other: Box) -> float:
+    """Return which share of the smaller of two boxes lies in the other."""
+    across = max(0.0, min(one[2], other[2]) - max(one[0], other[0]))
+    down = max(0.0, min(one[3], other[3]) - max(one[1], other[1]))
+    return across * down / max(min(_area(one), _area(other)), 1e-9)
 
 
-def apart(expected: Faces, found: Faces) -> tuple[float, float]:
+def apart(expected: Box, found: Box) -> tuple[float, float]:
     """Return how far apart two faces are by their size, and the logarithm of their sizes' ratio."""
     (x0, y0), (x1, y1) = centre(expected), centre(found)
-    one, other = _size(expected), _size(found)
+    one, other = (sqrt(max(_area(place), 1.0)) for place in (expected, found))
     way = hypot(x1 - x0, y1 - y0)
     return 2 * way / (one + other), abs(log(other / one))
 
@@ -101,10 +129,11 @@ def nearest(missing: list[Track], faces: Faces, time: Fraction) -> list[tuple[in
     if not missing or not len(faces):
         return []
     cost = np.zeros((len(missing), len(faces)))
+    boxes = boxes_of(faces)
     for row, track in enumerate(missing):
-        reach = REACH + WANDER * float(time - track.seen)
-        for column in range(len(faces)):
-            way, growth = apart(track.at(time), faces[column])
+        reach, place = REACH + WANDER * float(time - track.seen), track.place(time)
+        for column, found in enumerate(boxes):
+            way, growth = apart(place, found)
             if way <= reach and growth <= 2 * GROWTH:
                 cost[row, column] = way / reach + growth - WORTH
     _, columns, _ = lap.lapjv(cost, extend_cost=True)

@@ -63,12 +63,12 @@ class CutFinder:
 
 
 def _small(pixels: Tensor) -> Tensor:
-    """Return the small picture, float32 (3, ROWS, COLUMNS), in codes."""
+    """Return the small picture, float32 (3, ROWS, COLUMNS), in codes, on the CPU."""
     planes = pixels.permute(2, 0, 1)[None]
     if planes.is_cuda:
         planes = planes.float()
     small = functional.interpolate(planes, (ROWS, COLUMNS), mode="bilinear", antialias=True)
-    return small[0].float()
+    return small[0].float().cpu()
 
 
 def _without_bars(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -76,15 +76,17 @@ def _without_bars(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
     A bar is rows or columns from the edge that are flat, and the same in both.
     """
-    still = ((a - b).abs() < BAR).all(dim=0)
     for along in (0, 1):
-        flat = (a.amax(dim=along + 1) - a.amin(dim=along + 1)).amax(dim=0) < BAR
-        used = (~(flat & still.all(dim=along))).nonzero().flatten().tolist()
+        low, high = a.aminmax(dim=along + 1)
+        flat = ((high - low).amax(dim=0) < BAR).tolist()
+        if not (flat[0] or flat[-1]):
+            continue
+        still = ((a - b).abs() < BAR).all(dim=0).all(dim=along).tolist()
+        used = [i for i, same in enumerate(still) if not (same and flat[i])]
         # a column of the small picture may show some of the bar, and some of what is beside it
         if used and used[-1] - used[0] >= 4:
             span = slice(used[0] + (used[0] > 0), used[-1] + 1 - (used[-1] + 1 < len(flat)))
             a, b = (x[:, span] if along else x[:, :, span] for x in (a, b))
-            still = still[span] if along else still[:, span]
     return a, b
 
 

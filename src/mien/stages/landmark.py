@@ -10,7 +10,8 @@ the mesh: they are steadier than a detector's, and the same whichever detector g
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import dist, hypot
 from typing import cast
 
 import torch
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from mien.engines import Engine, run_finite
 from mien.errors import EngineError
-from mien.geometry import apply, cut, fit_similarity, invert, scales, template, zoom_about_centre
+from mien.geometry import apply, cut, invert, template, zoom_about_centre
+from mien.geometry.plain import Points, Similarity, stacked
 from mien.geometry.templates import FivePoints
 from mien.models import MeshContract
 from mien.types import Faces
@@ -51,52 +53,70 @@ class Landmarker:
     def __init__(self, engine: Engine, contract: MeshContract) -> None:
         self.engine, self.contract = engine, contract
         self._size = contract.size
-        self._detector, self._mesh = crop_points(contract)
+        taught, shown = crop_points(contract)
+        self._taught, self._shown = taught.tolist(), shown.tolist()
+        self._off = (shown - taught).tolist()
+        self._five = torch.zeros(5, POINTS)
+        for row, group in zip(self._five, contract.five, strict=True):
+            row[list(group)] = 1 / len(group)
 
     def __call__(
         self, pixels: Tensor, faces: Faces, *, rounds: int = ROUNDS
     ) -> tuple[Faces, Tensor]:
         """Return ``faces`` with mesh, points and boxes from the mesh, and their presence.
 
-        ``pixels`` is the uint8 (H, W, 3) picture in which ``faces`` were detected. Presence is
-        float32 (K,), the network's logit that its crop shows an upright face. A face is looked at
-        up to ``rounds`` times; once is enough for one that is where it is expected.
+        ``pixels`` is the uint8 (H, W, 3) picture in which ``faces`` were detected; it may lie on
+        another device. Presence is float32 (K,), the network's logit that its crop shows an
+        upright face. A face is looked at up to ``rounds`` times; once is enough for one that is
+        where it is expected.
         """
         if not len(faces):
             return faces, faces.scores
-        mesh, presence = self._settle(
-            pixels, fit_similarity(faces.points, self._detector.to(pixels.device)), rounds
-        )
-        low, high = mesh[..., :2].amin(dim=1), mesh[..., :2].amax(dim=1)
+        device = faces.points.device
+        looks = [Similarity.fit(points, self._taught) for points in faces.points.tolist()]
+        best = self._settle(pixels, looks, rounds, device)
+        back = [look.inverse() for look in best.looks]
+        points = [
+            to_frame(self._as_taught(five, turn))
+            for to_frame, five, turn in zip(back, best.five, best.turns, strict=True)
+        ]
+        # depth keeps the scale of the other two
+        rows = [
+            ((a, b, 0.0), (-b, a, 0.0), (0.0, 0.0, hypot(a, b)), (x, y, 0.0)) for a, b, x, y in back
+        ]
+        maps = torch.tensor(rows, device=device)
+        mesh = torch.baddbmm(maps[:, 3:], best.mesh, maps[:, :3])
         placed = Faces(
-            boxes=torch.cat([low, high], dim=1),
-            points=self._points(mesh),
+            boxes=torch.cat(mesh[..., :2].aminmax(dim=1), dim=1),
+            points=torch.tensor(points, device=device),
             scores=faces.scores,
             ids=faces.ids,
             mesh=mesh,
         )
-        return placed, presence
+        return placed, best.presence
 
-    def _settle(self, pixels: Tensor, matrices: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
-        """Return meshes (K, 468, 3) in frame pixels and presences (K,), from crops that stand."""
-        mesh, presence = self._run(pixels, matrices)
-        moving = torch.arange(len(matrices), device=pixels.device)
+    def _settle(
+        self, pixels: Tensor, looks: list[Similarity], rounds: int, device: torch.device
+    ) -> _Looks:
+        """Return what is seen in crops that stand; the first are cut where ``looks`` say."""
+        best = self._look(pixels, looks, device)
+        moving = list(range(len(looks)))
         for _ in range(rounds - 1):
-            better = fit_similarity(self._means(mesh[moving]), self._mesh.to(mesh.device))
-            moved = shift(matrices[moving], better, self._size) > STILL
-            if not bool(moved.any()):
+            moving = [row for row in moving if self._moved(best.turns[row]) > STILL]
+            if not moving:
                 break
-            moving, better = moving[moved], better[moved]
-            next_mesh, next_presence = self._run(pixels, better)
-            up = next_presence >= presence[moving].clamp_max(SETTLED)
-            moving = moving[up]
-            matrices[moving] = better[up]
-            mesh[moving], presence[moving] = next_mesh[up], next_presence[up]
-        return mesh, presence
+            better = [best.turns[row].after(best.looks[row]) for row in moving]
+            again = self._look(pixels, better, device)
+            least = [min(logit, SETTLED) for logit in best.presence[moving].tolist()]
+            logits = again.presence.tolist()
+            up = [i for i in range(len(moving)) if logits[i] >= least[i]]
+            moving = [moving[i] for i in up]
+            best.take(moving, again, up)
+        return best
 
-    def _run(self, pixels: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
+    def _look(self, pixels: Tensor, looks: list[Similarity], device: torch.device) -> _Looks:
         contract = self.contract
-        crops = cut(pixels, matrices, self._size)
+        crops = cut(pixels, stacked(looks, device), self._size)
         outputs = run_finite(self.engine, {contract.input: contract.pixels.encode(crops)})
         for name, size in ((contract.mesh, POINTS * 3), (contract.presence, 1)):
             if outputs[name].numel() != len(crops) * size:
@@ -106,24 +126,56 @@ class Landmarker:
                     f"crops; {size} values each were expected.",
                     model=self.engine.model,
                 )
-        mesh = outputs[contract.mesh].reshape(len(crops), -1, 3)
-        back = invert(matrices)
-        flat = apply(back, mesh[..., :2])
-        depth = mesh[..., 2:] * scales(back)[:, None, None]
-        presence = outputs[contract.presence].reshape(len(crops))
-        return torch.cat([flat, depth], dim=-1), presence
+        mesh = outputs[contract.mesh].reshape(len(crops), POINTS, 3).to(device)
+        presence = outputs[contract.presence].reshape(len(crops)).to(device)
+        five = (self._five.to(device) @ mesh[..., :2]).tolist()
+        turns = [Similarity.fit(points, self._shown) for points in five]
+        return _Looks(list(looks), mesh, presence, five, turns)
 
-    def _means(self, mesh: Tensor) -> Tensor:
-        """Return the five points (K, 5, 2) where the mesh has them."""
-        groups = self.contract.five
-        return torch.stack([mesh[:, list(g), :2].mean(dim=1) for g in groups], dim=1)
+    def _as_taught(self, five: Points, turn: Similarity) -> list[tuple[float, float]]:
+        """Return the five points in a crop where the template's network was taught to have them.
 
-    def _points(self, mesh: Tensor) -> Tensor:
-        """Return the five points (K, 5, 2) where the template's network was taught to have them."""
-        means = self._means(mesh)
-        taught, shown = self._detector.to(mesh.device), self._mesh.to(mesh.device)
-        matrices = fit_similarity(means, shown)
-        return apply(invert(matrices), apply(matrices, means) - (shown - taught))
+        ``five`` is where the mesh has them, and ``turn`` takes them to where it has them in a crop
+        that stands, in which the two differ by as much as the contract says.
+        """
+        back = turn.inverse()._replace(x=0.0, y=0.0)
+        return [(x - dx, y - dy) for (x, y), (dx, dy) in zip(five, back(self._off), strict=True)]
+
+    def _moved(self, turn: Similarity) -> float:
+        """Return how far ``turn`` moves a corner of a crop, in shares of its side."""
+        edges = (0.0, float(self._size))
+        corners = [(x, y) for x in edges for y in edges]
+        return max(map(dist, corners, turn(corners))) / self._size
+
+
+@dataclass(slots=True, eq=False)
+class _Looks:
+    """What is seen in the crops of K faces."""
+
+    looks: list[Similarity]
+    """From frame pixels to crop pixels."""
+
+    mesh: Tensor
+    """float32 (K, 468, 3), in crop pixels."""
+
+    presence: Tensor
+    """float32 (K,)."""
+
+    five: list[Points]
+    """The five points where the mesh has them, in crop pixels."""
+
+    turns: list[Similarity]
+    """What takes ``five`` to where they belong, in crop pixels."""
+
+    def take(self, rows: list[int], others: _Looks, which: list[int]) -> None:
+        """Make the faces ``rows`` those of the ``others`` that are numbered ``which``."""
+        if not rows:
+            return
+        self.mesh, self.presence = self.mesh.clone(), self.presence.clone()
+        self.mesh[rows], self.presence[rows] = others.mesh[which], others.presence[which]
+        for row, i in zip(rows, which, strict=True):
+            self.looks[row], self.five[row] = others.looks[i], others.five[i]
+            self.turns[row] = others.turns[i]
 
 
 def shift(before: Tensor, after: Tensor, size: int) -> Tensor:

@@ -18,13 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import pi
+from math import exp, pi
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mien.geometry import apply, fit_similarity, invert
 from mien.types import Faces
 
 POSE_BAND, SHAPE_BAND = 0.018, 0.025
@@ -42,7 +41,7 @@ class Motions(NamedTuple):
     """K faces over time, of N points in two dimensions or with depth; float64."""
 
     first: Tensor
-    """(K, N, 2): the points when the face was first seen, centred, of size 1."""
+    """(K, N, 2 or 3): the points when the face was first seen, centred, of size 1, depth 0."""
 
     pose: Tensor
     """(K, 4): its middle in pixels, logarithm of its size, roll in radians."""
@@ -80,19 +79,23 @@ class Steady:
         assert faces.mesh is not None
         measured = torch.cat([faces.mesh, torch.nn.functional.pad(faces.points, (0, 1))], dim=1)
         numbers, device = faces.ids.tolist(), measured.device
-        rows = {number: row for row, number in enumerate(self._numbers)}
-        old = torch.tensor([number in rows for number in numbers], device=device)
-        motions, smooth = begun(measured.double()), measured
-        if self._motions is not None:
-            kept = taken(self._motions, [rows.get(number, 0) for number in numbers])
-            gap = torch.tensor(float(time - self._time), dtype=torch.float64, device=device)
-            kept = moved(kept, measured.double(), gap)
-            motions = chosen(old, kept, motions)
-            smooth = torch.where(old[:, None, None], points_of(kept).to(measured), measured)
+        raw, rows = measured.double(), {number: row for row, number in enumerate(self._numbers)}
+        if self._motions is None or not any(number in rows for number in numbers):
+            motions, smooth, boxes = begun(raw), measured, faces.boxes
+        else:
+            kept = self._motions
+            if numbers != self._numbers:
+                kept = taken(kept, [rows.get(number, 0) for number in numbers])
+            motions = moved(kept, raw, float(time - self._time))
+            smooth = points_of(motions).to(measured)
+            boxes = torch.cat(smooth[:, : faces.mesh.shape[1], :2].aminmax(dim=1), dim=1)
+            if not all(number in rows for number in numbers):
+                old = torch.tensor([number in rows for number in numbers], device=device)
+                motions = chosen(old, motions, begun(raw))
+                smooth = torch.where(old[:, None, None], smooth, measured)
+                boxes = torch.where(old[:, None], boxes, faces.boxes)
         self._numbers, self._motions, self._time = numbers, motions, time
         mesh, points = smooth[:, : faces.mesh.shape[1]], smooth[:, faces.mesh.shape[1] :, :2]
-        low, high = mesh[..., :2].amin(dim=1), mesh[..., :2].amax(dim=1)
-        boxes = torch.where(old[:, None], torch.cat([low, high], dim=1), faces.boxes)
         return replace(faces, boxes=boxes, points=points.contiguous(), mesh=mesh.contiguous())
 
 
@@ -113,43 +116,68 @@ def begun(measured: Tensor) -> Motions:
     pose = torch.cat([middle, torch.stack([size.log(), nothing], dim=1)], dim=1)
     depth = measured[..., 2:] / size[:, None, None]
     shape = torch.cat([torch.zeros_like(first), depth], dim=2)
-    return Motions(first / size[:, None, None], pose, torch.zeros_like(pose), nothing, shape)
+    first = torch.cat([first / size[:, None, None], torch.zeros_like(depth)], dim=2)
+    return Motions(first, pose, torch.zeros_like(pose), nothing, shape)
 
 
-def moved(motions: Motions, measured: Tensor, gap: Tensor) -> Motions:
-    """Return faces as they are ``gap`` > 0 seconds later, float64 (), by what was ``measured``."""
-    matrix = fit_similarity(motions.first, measured[..., :2])
-    a, b = matrix[:, 0, 0], matrix[:, 1, 0]
+def moved(motions: Motions, measured: Tensor, gap: Tensor | float) -> Motions:
+    """Return faces as they are ``gap`` > 0 seconds later, by what was ``measured``.
+
+    ``gap`` may be a tensor, float64 ().
+    """
+    first, pose, velocity, age, shape = motions
+    # the similarity nearest to all points: the first ones have their middle at 0 and size 1
+    (fx, fy), (mx, my) = first.unbind(dim=2)[:2], measured.unbind(dim=2)[:2]
+    a = torch.addcmul(fx * mx, fy, my).mean(dim=1)
+    b = torch.addcmul(fx * my, fy, mx, value=-1).mean(dim=1)
+    x, y = mx.mean(dim=1), my.mean(dim=1)
     size = torch.hypot(a, b)
-    angle = torch.stack([size.log(), torch.atan2(b, a)], dim=1)
-    expected = motions.pose + motions.velocity * gap
-    off = torch.cat([matrix[:, :, 2], angle], dim=1) - expected
-    off = torch.cat([off[:, :3], (off[:, 3:] + pi).remainder(2 * pi) - pi], dim=1)
-    way = (torch.hypot(off[:, 0], off[:, 1]) / size)[:, None]
-    share = gains(torch.cat([way, way, off[:, 2:].abs()], dim=1), POSE_BAND, _new(gap, POSE_CALM))
+    expected = pose + velocity * gap
+    off = torch.stack([x, y, size.log(), torch.atan2(b, a)], dim=1) - expected
+    turn = (off[:, 3:] + pi).remainder(2 * pi) - pi
+    way = torch.hypot(off[:, 0], off[:, 1]) / size
+    off = torch.cat([off[:, :3], turn], dim=1)
+    far = torch.stack([way, way, *off[:, 2:].abs().unbind(dim=1)], dim=1)
+    share = gains(far, POSE_BAND, _new(gap, POSE_CALM))
     # what is as small as the noise says little about the velocity
-    velocity = motions.velocity + _new(gap, INERTIA) * share * off / gap
+    velocity = velocity + share * off * (_new(gap, INERTIA) / gap)
     # at first the mean of what came is the best there is; the very first, which the detector
     # guessed and no frame before, does not count
-    age = motions.age + 1
-    least = 1 / age
-    pose = expected + torch.maximum(share, least[:, None]) * off
-    unposed = apply(invert(matrix), measured[..., :2]) - motions.first
-    depth = measured[..., 2:] / size[:, None, None]
-    change = torch.cat([unposed, depth], dim=2) - motions.shape
-    share = gains(change.norm(dim=2, keepdim=True), SHAPE_BAND, _new(gap, SHAPE_CALM))
-    shape = motions.shape + torch.maximum(share, least[:, None, None]) * change
-    return Motions(motions.first, pose, velocity, age, shape)
+    age = age + 1
+    least = age.reciprocal()[:, None]
+    pose = torch.addcmul(expected, torch.maximum(share, least), off)
+    # a similarity's inverse is its transpose, by the square of the scale
+    energy, columns = size.square(), measured.shape[2]
+    back = _turn(a / energy, -b / energy, size.reciprocal(), columns)
+    change = (measured - _flat(x, y, columns)) @ back - first - shape
+    far = change.square().sum(dim=2, keepdim=True).sqrt()
+    share = gains(far, SHAPE_BAND, _new(gap, SHAPE_CALM))
+    shape = torch.addcmul(shape, torch.maximum(share, least[..., None]), change)
+    return Motions(first, pose, velocity, age, shape)
 
 
 def points_of(motions: Motions) -> Tensor:
     """Return the points (K, N, 2 or 3) in pixels."""
-    size = motions.pose[:, 2].exp()[:, None]
-    c, s = motions.pose[:, 3].cos()[:, None], motions.pose[:, 3].sin()[:, None]
-    x, y = ((motions.first + motions.shape[..., :2]) * size[..., None]).unbind(dim=2)
-    turned = torch.stack([c * x - s * y, s * x + c * y], dim=2)
-    flat = turned + motions.pose[:, None, :2]
-    return torch.cat([flat, motions.shape[..., 2:] * size[..., None]], dim=2)
+    (x, y, size, roll), columns = motions.pose.unbind(dim=1), motions.first.shape[2]
+    size = size.exp()
+    turn = _turn(size * roll.cos(), size * roll.sin(), size, columns)
+    return (motions.first + motions.shape) @ turn + _flat(x, y, columns)
+
+
+def _turn(a: Tensor, b: Tensor, depth: Tensor, columns: int) -> Tensor:
+    """Return matrices (K, c, c) that, multiplied from the right, turn points of 2 or 3 ``columns``.
+
+    ``a`` and ``b`` (K,) are a similarity's, and ``depth`` is by how much the third is scaled.
+    """
+    if columns == 2:
+        return torch.stack([a, b, -b, a], dim=1).view(-1, 2, 2)
+    no = torch.zeros_like(a)
+    return torch.stack([a, b, no, -b, a, no, no, no, depth], dim=1).view(-1, 3, 3)
+
+
+def _flat(x: Tensor, y: Tensor, columns: int) -> Tensor:
+    """Return a point of each face, (K, 1, c), without depth."""
+    return torch.stack([x, y, *[torch.zeros_like(x)] * (columns - 2)], dim=1)[:, None]
 
 
 def taken(motions: Motions, rows: Tensor | Sequence[int]) -> Motions:
@@ -167,6 +195,6 @@ def chosen(which: Tensor, these: Motions, others: Motions) -> Motions:
     )
 
 
-def _new(gap: Tensor, calm: float) -> Tensor:
+def _new(gap: Tensor | float, calm: float) -> Tensor | float:
     """Return what share of an average over ``calm`` seconds ``gap`` seconds make."""
-    return 1 - (-gap / calm).exp()
+    return 1 - ((-gap / calm).exp() if isinstance(gap, Tensor) else exp(-gap / calm))

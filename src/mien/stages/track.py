@@ -18,7 +18,18 @@ import torch
 from torch import Tensor
 
 from mien.geometry import intersection_over_smaller
-from mien.stages.association import GROWTH, Track, apart, centre, most_alike, nearest, overlap
+from mien.stages.association import (
+    GROWTH,
+    Box,
+    Track,
+    apart,
+    boxes_of,
+    centre,
+    most_alike,
+    nearest,
+    overlap,
+    shifted,
+)
 from mien.stages.glimpse import correlation
 from mien.stages.likeness import Likeness
 from mien.types import Faces
@@ -96,7 +107,7 @@ class Tracker:
         self.tracks = [t for t in self.tracks if float(time - t.seen) <= KEEP]
         followed = [track for track in followed if track in self.tracks]
         self.time, self.before = time, Faces.joined([track.face for track in followed])
-        return Faces.joined([track.at(time) for track in followed])
+        return shifted(self.before, [track.way(time) for track in followed])
 
     def accept(self, located: Faces, presence: Tensor) -> bool:
         """Take the faces that were ``expected`` as they were located; return whether all is well.
@@ -106,24 +117,23 @@ class Tracker:
         less present than before.
         """
         assert self.time is not None
-        claims: dict[int, tuple[float, Faces, float]] = {}
+        claims: list[tuple[float, int, Track, Box]] = []
         by_id, weaker = {track.id: track for track in self.tracks}, False
-        for row, (number, logit) in enumerate(
-            zip(located.ids.tolist(), presence.tolist(), strict=True)
-        ):
-            face = located[row]
-            way, growth = apart(by_id[number].at(self.time), face)
+        numbers, logits, boxes = located.ids.tolist(), presence.tolist(), boxes_of(located)
+        for row, (number, logit, box) in enumerate(zip(numbers, logits, boxes, strict=True)):
+            way, growth = apart(by_id[number].place(self.time), box)
             if logit >= GONE and way <= JUMP and growth <= GROWTH:
-                claims[number] = (way + growth, face, logit)
+                claims.append((way + growth, row, by_id[number], box))
         # the nearer one is where it was expected; the other one's mesh has slipped onto it
-        for number in sorted(claims, key=lambda n: claims[n][0]):
-            _, face, logit = claims[number]
-            over = [t for t in self.seen if overlap(t.face, face) > SHARED]
-            for track in over:
-                track.doubtful = True
+        moved: list[tuple[Track, Box]] = []
+        for _, row, track, box in sorted(claims, key=lambda claim: claim[0]):
+            over = [other for other, there in moved if overlap(there, box) > SHARED]
+            for other in over:
+                other.doubtful = True
             if not over:
-                weaker |= logit < min(SURE, WEAKER * by_id[number].presence)
-                self._move(by_id[number], face, logit)
+                weaker |= logits[row] < min(SURE, WEAKER * track.presence)
+                self._move(track, located[row], logits[row])
+                moved.append((track, box))
         return len(self.seen) == len(located) and not weaker
 
     def match(self, found: Faces, presence: Callable[[Faces], Tensor]) -> None:
@@ -212,7 +222,7 @@ class Tracker:
             self.tracks.append(other)
         for track, embedding, seen in zip(tracks, embeddings, good, strict=True):
             track.person = track.person.with_one_more(embedding, good=seen)
-            track.face = replace(track.face, ids=torch.full_like(track.face.ids, track.id))
+            track.face = _named(track.face, track.id)
 
     def _confirm(self, track: Track, found: Faces, presence: Callable[[Faces], Tensor]) -> None:
         """Take what a detector says of a face in sight; also its mesh, if that is far better."""
@@ -232,7 +242,7 @@ class Tracker:
     def _begin(self, face: Faces, presence: float, *, doubtful: bool) -> None:
         assert self.time is not None
         number = self._number()
-        face = replace(face, ids=torch.full_like(face.ids, number))
+        face = _named(face, number)
         self.tracks.append(
             Track(number, Likeness(), face, self.time, presence, self.time, doubtful=doubtful)
         )
@@ -240,11 +250,19 @@ class Tracker:
     def _move(self, track: Track, face: Faces, presence: float) -> None:
         assert self.time is not None
         gap = float(self.time - track.seen)
-        ahead = [(b - a) / gap for a, b in zip(centre(track.face), centre(face), strict=True)]
+        (before,), (now,) = boxes_of(track.face), boxes_of(face)
+        ahead = [(b - a) / gap for a, b in zip(centre(before), centre(now), strict=True)]
         weight = 1 - exp(-gap / INERTIA)
         vx, vy = (
             old + weight * (new - old) for old, new in zip(track.velocity, ahead, strict=True)
         )
         track.velocity = (vx, vy)
-        track.face = replace(face, ids=torch.full_like(face.ids, track.id))
+        track.face = _named(face, track.id)
         track.seen, track.presence = self.time, presence
+
+
+def _named(face: Faces, number: int) -> Faces:
+    """Return one ``face`` with the id ``number``."""
+    if face.ids.tolist() == [number]:
+        return face
+    return replace(face, ids=torch.full_like(face.ids, number))

@@ -15,12 +15,12 @@ def yaws(mesh: Tensor) -> Tensor:
     ``mesh`` (K, 468, 3) has depth at the scale of x and y. Positive when the picture's right ear
     is the farther one.
     """
-    across = mesh[:, RIGHT] - mesh[:, LEFT]
-    return torch.rad2deg(torch.atan2(across[:, 2], across[:, :2].norm(dim=1)))
+    x, y, depth = (mesh[:, RIGHT] - mesh[:, LEFT]).unbind(dim=1)
+    return torch.rad2deg(torch.atan2(depth, torch.hypot(x, y)))
 
 
 def inside(mesh: Tensor, height: int, width: int) -> Tensor:
     """Return which share (K,), 0 to 1, of each face's points (K, N, 2 or 3) is in the frame."""
-    x, y = mesh[..., 0], mesh[..., 1]
-    within = (x >= -0.5) & (x < width - 0.5) & (y >= -0.5) & (y < height - 0.5)
-    return within.float().mean(dim=1)
+    flat = mesh[..., :2]
+    within = (flat >= -0.5) & (flat < flat.new_tensor([width - 0.5, height - 0.5]))
+    return within.all(dim=2).float().mean(dim=1)

@@ -1,0 +1,77 @@
+"""Similarities one by one, in plain numbers, on the host.
+
+A tensor operation costs some microseconds however small its tensor is: for the five points of a few
+faces far more than all of the arithmetic. What is done here is what :mod:`mien.geometry.similarity`
+does, up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import hypot
+from sys import float_info
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mien.geometry.similarity import TINY
+
+Points = Sequence[Sequence[float]]
+"""Points (x, y); what a tensor (N, 2) holds, as its ``tolist`` gives it."""
+
+
+class Similarity(NamedTuple):
+    """Takes a point (px, py) to (``a`` px - ``b`` py + ``x``, ``b`` px + ``a`` py + ``y``)."""
+
+    a: float
+    b: float
+    x: float
+    y: float
+
+    @classmethod
+    def fit(cls, source: Points, target: Points) -> Similarity:
+        """Return what takes ``source`` nearest to ``target``, as ``fit_similarity``."""
+        (from_x, from_y), (to_x, to_y) = _middle(source), _middle(target)
+        along, across, energy = TINY, 0.0, TINY
+        for (px, py), (qx, qy) in zip(source, target, strict=True):
+            sx, sy, tx, ty = px - from_x, py - from_y, qx - to_x, qy - to_y
+            energy += sx * sx + sy * sy
+            along += sx * tx + sy * ty
+            across += sx * ty - sy * tx
+        a, b = along / energy, across / energy
+        return cls(a, b, to_x - a * from_x + b * from_y, to_y - b * from_x - a * from_y)
+
+    @property
+    def scale(self) -> float:
+        """By how much it stretches a length."""
+        return hypot(self.a, self.b)
+
+    def __call__(self, points: Points) -> list[tuple[float, float]]:
+        """Return where it takes ``points``."""
+        a, b, x, y = self
+        return [(a * px - b * py + x, b * px + a * py + y) for px, py in points]
+
+    def inverse(self) -> Similarity:
+        """Return what takes everything back."""
+        a, b, x, y = self
+        energy = max(a * a + b * b, float_info.min)
+        a, b = a / energy, -b / energy
+        return Similarity(a, b, b * y - a * x, -b * x - a * y)
+
+    def after(self, first: Similarity) -> Similarity:
+        """Return what applies ``first`` and then this one."""
+        a, b, _, _ = self
+        ((x, y),) = self([(first.x, first.y)])
+        return Similarity(a * first.a - b * first.b, a * first.b + b * first.a, x, y)
+
+
+def _middle(points: Points) -> tuple[float, float]:
+    xs, ys = zip(*points, strict=True)
+    return sum(xs) / len(xs), sum(ys) / len(ys)
+
+
+def stacked(similarities: Iterable[Similarity], device: torch.device | None = None) -> Tensor:
+    """Return K similarities as matrices, float32 (K, 2, 3)."""
+    rows = [((a, -b, x), (b, a, y)) for a, b, x, y in similarities]
+    return torch.tensor(rows, dtype=torch.float32, device=device).reshape(-1, 2, 3)
