@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import pytest
 import torch
 
 from mien.geometry import apply, compose, fit_similarity, invert, scales, template
-from mien.geometry.plain import Similarity, stacked
+from mien.geometry.plain import Similarity, cut_row, stacked
+from mien.geometry.spans import cut_table
 
 PLACES = template("arcface_128").at(128)
 
@@ -51,3 +54,17 @@ def test_the_algebra_is_that_of_tensors(faces):
     expected = compose(matrices, matrices.flip(0)).float()
     torch.testing.assert_close(twice, expected, rtol=1e-5, atol=1e-4)
     assert [one.scale for one in plain] == pytest.approx(scales(matrices).tolist(), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [16, 192, 512])
+def test_what_a_kernel_is_told_of_a_crop_is_that_of_tensors(faces, size):
+    places = template("arcface_128").at(size)
+    turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]])
+    # within the frame, over its edges, far out of it, turned, mirrored in size
+    points = torch.cat([faces, faces @ turn.T, faces - 900, faces / 40, faces * 9])
+    matrices = fit_similarity(points, places)
+    wanted = cut_table(matrices.double(), size, 480, 640)
+    found = torch.tensor([cut_row(matrix, size, 480, 640) for matrix in matrices.tolist()])
+    torch.testing.assert_close(found, wanted.float(), rtol=1e-4, atol=2e-3)
+    nowhere = cut_row([[0.0, 0.0, 8.0], [0.0, 0.0, 8.0]], size, 480, 640)
+    assert all(map(isfinite, nowhere))

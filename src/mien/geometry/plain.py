@@ -8,7 +8,7 @@ does, up to rounding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import hypot
+from math import ceil, floor, hypot
 from sys import float_info
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from mien.geometry.similarity import TINY
+from mien.geometry.spans import MARGIN
 
 Points = Sequence[Sequence[float]]
 """Points (x, y); what a tensor (N, 2) holds, as its ``tolist`` gives it."""
@@ -64,6 +65,28 @@ class Similarity(NamedTuple):
         a, b, _, _ = self
         ((x, y),) = self([(first.x, first.y)])
         return Similarity(a * first.a - b * first.b, a * first.b + b * first.a, x, y)
+
+
+def cut_row(matrix: Sequence[Sequence[float]], size: int, height: int, width: int) -> list[float]:
+    """Return one row of ``mien.geometry.spans.cut_table``, which says more.
+
+    ``matrix`` (2, 3) is a similarity of finite numbers.
+    """
+    (a, b, x), (c, d, y) = matrix
+    scale = hypot(a, c)
+    determinant = max(scale * scale, float_info.min)
+    back_a, back_b, back_c, back_d = (v / determinant for v in (d, -b, -c, a))
+    back_x, back_y = -back_a * x - back_b * y, -back_c * x - back_d * y
+    low, high, margin = -0.5, size - 0.5, MARGIN * max(1.0, 1 / max(scale, 1e-9))
+    row = [back_a, back_b, back_x, back_c, back_d, back_y]
+    for (along, across, shift), length in ((row[:3], width), (row[3:], height)):
+        least = min(along * low, along * high) + min(across * low, across * high) + shift - margin
+        most = max(along * low, along * high) + max(across * low, across * high) + shift + margin
+        # held before they are rounded: where all shrinks to a point they have no end
+        first = floor(min(max(least, 0), length - 1))
+        last = min(ceil(min(max(most, first), length)) + 1, length)
+        row += [first, last, max(1, round((last - first) * scale))]
+    return [*row, float(scale < 1)]
 
 
 def _middle(points: Points) -> tuple[float, float]:

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mien.geometry.plain import cut_row
 from mien.geometry.similarity import apply, compose, invert, scales
-from mien.geometry.spans import FAINT, cut_table, enlarged, finer
+from mien.geometry.spans import FAINT, enlarged, finer
 from mien.kernels import usable
 from mien.types import Covered, Rectangle
 
@@ -42,7 +43,9 @@ def cut(pixels: Tensor, matrices: Tensor, size: int) -> Tensor:
     if usable(pixels):
         from mien.kernels.cut import cut as in_one_pass
 
-        table = cut_table(matrices, size, *pixels.shape[:2]).to(pixels.device)
+        height, width = pixels.shape[:2]
+        rows = [cut_row(matrix, size, height, width) for matrix in matrices.tolist()]
+        table = torch.tensor(rows, dtype=torch.float32, device=pixels.device)
         return in_one_pass(pixels[None], table, size, size)
     return torch.cat([_cut_one(pixels, matrix, size) for matrix in matrices.cpu()])
 
