@@ -132,7 +132,8 @@ def _made(
     tl.store(out + 2 * area, _share(blue), mask=inside)
 
 
-@triton.jit
+# one compiled kernel for frames and crops of all sizes: no number's value is worth another
+@triton.jit(do_not_specialize=["stride", "each", "height", "width", "rows", "columns"])
 def _cut(
     frames, crops, table, stride, each, height, width, rows, columns,
     ACROSS: tl.constexpr, DOWN: tl.constexpr, TAPS: tl.constexpr,
