@@ -82,6 +82,9 @@ def candidates() -> dict[str, Callable[..., Tensor]]:
         for bits in (True, False):
             for across, down in TILES:
                 add("words", cut_c, across=across, down=down, taps=taps, bits=bits)
+    for across, down in TILES[:2]:
+        for taps, lines in ((6, 2), (8, 2), (4, 2), (6, 3)):
+            add("words", cut_c, across=across, down=down, taps=taps, lines=lines)
     for taps in (6, 8):
         for across, down in TILES[:2]:
             add("bytes", cut_b, across=across, down=down, taps=taps)
@@ -106,7 +109,7 @@ def timed(action: Callable[[], Tensor]) -> float:
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 20)
-    return statistics.median(times)
+    return float(statistics.median(times))
 
 
 def floor(rows: list[list[float]], height: int, width: int) -> float:

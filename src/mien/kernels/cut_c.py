@@ -42,6 +42,7 @@ def cut_in(
     across: int,
     down: int,
     taps: int,
+    lines: int = 1,
     bits: bool = True,
 ) -> Tensor:
     """Return the same, in programs of so many pixels that read so many at once."""
@@ -49,7 +50,7 @@ def cut_in(
     crops = torch.empty(count, 3, rows, columns, device=frames.device)
     _cut[(triton.cdiv(columns, across), triton.cdiv(rows, down), count)](
         frames.contiguous(), crops, table, table.stride(0), count // batch, height, width,
-        rows, columns, across, down, taps, bits, num_warps=max(1, across * down // 32),
+        rows, columns, across, down, taps, lines, bits, num_warps=max(1, across * down // 32),
     )  # fmt: skip
     return crops
 
@@ -106,7 +107,7 @@ def _mixed(i, number, apart, narrow, farther, one, two, SHRINKS: tl.constexpr):
 @triton.jit
 def _made(
     frame, out, row, x, y, inside, width, area,
-    TAPS: tl.constexpr, BITS: tl.constexpr, SHRINKS: tl.constexpr,
+    TAPS: tl.constexpr, LINES: tl.constexpr, BITS: tl.constexpr, SHRINKS: tl.constexpr,
 ):  # fmt: skip
     """Make the pixels (x, y) of one crop."""
     across = tl.load(row) * x + tl.load(row + 1) * y + tl.load(row + 2)
@@ -118,23 +119,26 @@ def _made(
     for begin in range(0, tl.max(wide).to(tl.int32), TAPS):
         by_x = ()
         for i in tl.static_range(TAPS):
-            by_x += (
+            by_x += (  # type: ignore[assignment]
                 _mixed(begin + i, wide, apart_x, narrow_x, farther_x, one_x, two_x, SHRINKS),
             )  # fmt: skip
         column = (left.to(tl.int32) + begin) * 3
         many = tl.minimum(wide - begin, TAPS).to(tl.int32) * 3
-        for j in range(tl.max(high).to(tl.int32)):
-            by_y = _mixed(j, high, apart_y, narrow_y, farther_y, one_y, two_y, SHRINKS)
-            line = (top + tl.minimum(high - 1, j)).to(tl.int32)
-            codes = _codes(frame, column + line * (width * 3), many, 3 * TAPS, BITS)
-            r, g, b = tl.zeros_like(red), tl.zeros_like(red), tl.zeros_like(red)
-            for i in tl.static_range(TAPS):
-                r += by_x[i] * codes[3 * i]
-                g += by_x[i] * codes[3 * i + 1]
-                b += by_x[i] * codes[3 * i + 2]
-            red += by_y * r
-            green += by_y * g
-            blue += by_y * b
+        for first in range(0, tl.max(high).to(tl.int32), LINES):
+            codes = ()
+            for j in tl.static_range(LINES):
+                line = (top + tl.minimum(high - 1, first + j)).to(tl.int32)
+                codes += (_codes(frame, column + line * (width * 3), many, 3 * TAPS, BITS),)  # type: ignore[assignment]
+            for j in tl.static_range(LINES):
+                by_y = _mixed(first + j, high, apart_y, narrow_y, farther_y, one_y, two_y, SHRINKS)
+                r, g, b = tl.zeros_like(red), tl.zeros_like(red), tl.zeros_like(red)
+                for i in tl.static_range(TAPS):
+                    r += by_x[i] * codes[j][3 * i]
+                    g += by_x[i] * codes[j][3 * i + 1]
+                    b += by_x[i] * codes[j][3 * i + 2]
+                red += by_y * r
+                green += by_y * g
+                blue += by_y * b
     tl.store(out, _share(red), mask=inside)
     tl.store(out + area, _share(green), mask=inside)
     tl.store(out + 2 * area, _share(blue), mask=inside)
@@ -144,7 +148,8 @@ def _made(
 @triton.jit(do_not_specialize=["stride", "each", "height", "width", "rows", "columns"])
 def _cut(
     frames, crops, table, stride, each, height, width, rows, columns,
-    ACROSS: tl.constexpr, DOWN: tl.constexpr, TAPS: tl.constexpr, BITS: tl.constexpr,
+    ACROSS: tl.constexpr, DOWN: tl.constexpr,
+    TAPS: tl.constexpr, LINES: tl.constexpr, BITS: tl.constexpr,
 ):  # fmt: skip
     face = tl.program_id(2)
     frame = frames + (face // each).to(tl.int64) * (height * width * 3)
@@ -157,9 +162,9 @@ def _cut(
     out = crops + face * 3 * area + y * columns + x
     x, y = x.to(tl.float32), y.to(tl.float32)
     if tl.load(row + 12) > 0:
-        _made(frame, out, row, x, y, inside, width, area, TAPS, BITS, True)
+        _made(frame, out, row, x, y, inside, width, area, TAPS, LINES, BITS, True)
     else:
-        _made(frame, out, row, x, y, inside, width, area, TAPS, BITS, False)
+        _made(frame, out, row, x, y, inside, width, area, TAPS, LINES, BITS, False)
 
 
 @triton.jit
@@ -174,7 +179,7 @@ def _codes(frame, begin, many, COUNT: tl.constexpr, BITS: tl.constexpr):
     many += begin & 3
     read = ()
     for i in tl.static_range((COUNT + 6) // 4):
-        read += (tl.load(word + i, mask=4 * i < many, other=0).to(tl.uint64),)
+        read += (tl.load(word + i, mask=4 * i < many, other=0).to(tl.uint64),)  # type: ignore[assignment]
     skip = ((begin & 3) * 8).to(tl.uint64)
     codes = ()
     for i in tl.static_range((COUNT + 3) // 4):
@@ -182,9 +187,9 @@ def _codes(frame, begin, many, COUNT: tl.constexpr, BITS: tl.constexpr):
         for k in tl.static_range(4):
             code = (four >> (8 * k)) & 255
             if BITS:  # as the last bits of a float: on some GPUs faster than a conversion
-                codes += ((code | 0x4B000000).to(tl.float32, bitcast=True) - 8388608,)
+                codes += ((code | 0x4B000000).to(tl.float32, bitcast=True) - 8388608,)  # type: ignore[assignment]
             else:
-                codes += (code.to(tl.float32),)
+                codes += (code.to(tl.float32),)  # type: ignore[assignment]
     return codes
 
 
