@@ -110,7 +110,7 @@ def _made(
     for begin in range(0, tl.max(wide).to(tl.int32), TAPS):
         by_x = ()
         for i in tl.static_range(TAPS):
-            by_x += (
+            by_x += (  # type: ignore[assignment]
                 _mixed(begin + i, wide, apart_x, narrow_x, farther_x, one_x, two_x, SHRINKS),
             )  # fmt: skip
         column = frame + (left.to(tl.int32) + begin) * 3
