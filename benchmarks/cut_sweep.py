@@ -17,7 +17,7 @@ from torch import Tensor
 from mien.kernels import cut, cut_b, cut_c
 
 HEIGHT, WIDTH = 1080, 1920
-ENOUGH = 140
+ENOUGH = 130
 """Seconds after which nothing new is begun."""
 
 BANDWIDTH = 4.3e12
