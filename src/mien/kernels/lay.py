@@ -48,10 +48,47 @@ def _lay(
     frames, patches, grids, order, count, height, width, size, faint,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    y = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    x = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    top, left, number = tl.program_id(0) * ROWS, tl.program_id(1) * COLUMNS, tl.program_id(2)
+    touching = 0
+    for i in range(count):
+        grid = grids + (number * count + i) * 6
+        touching += _touches(grid, left, top, size, ROWS, COLUMNS).to(tl.int32)
+    if touching > 0:
+        _lay_here(
+            frames, patches, grids, order, count, height, width, size, faint, top, left, number,
+            ROWS, COLUMNS,
+        )  # fmt: skip
+
+
+@triton.jit
+def _touches(grid, left, top, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Return whether a patch may show in the program's pixels."""
+    return _meets(grid, left, top, size, ROWS, COLUMNS) & _meets(
+        grid + 3, left, top, size, ROWS, COLUMNS
+    )
+
+
+@triton.jit
+def _meets(line, left, top, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Return whether one coordinate of the program's pixels is anywhere one of the patch's."""
+    a, b = tl.load(line), tl.load(line + 1)
+    low = a * left + b * top + tl.load(line + 2)
+    across, down = a * (COLUMNS - 1), b * (ROWS - 1)
+    high = low + tl.maximum(across, 0.0) + tl.maximum(down, 0.0)
+    low += tl.minimum(across, 0.0) + tl.minimum(down, 0.0)
+    return (high > -1) & (low < size)
+
+
+@triton.jit
+def _lay_here(
+    frames, patches, grids, order, count, height, width, size, faint, top, left, number,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Lay the patches over the pixels of one program."""
+    # columns first: along them Triton lines up its threads, and so they read bytes side by side
+    x = left + tl.arange(0, COLUMNS)[:, None]
+    y = top + tl.arange(0, ROWS)[None, :]
     inside = (y < height) & (x < width)
-    number = tl.program_id(2)
     pixel = frames + number.to(tl.int64) * (height * width * 3) + (y * width + x) * 3
     red = tl.load(pixel, mask=inside, other=0).to(tl.float32)
     green = tl.load(pixel + 1, mask=inside, other=0).to(tl.float32)
@@ -60,17 +97,17 @@ def _lay(
     for i in range(count):
         which = number * count + tl.load(order + i)
         grid = grids + which * 6
-        u = tl.load(grid) * x + tl.load(grid + 1) * y + tl.load(grid + 2)
-        v = tl.load(grid + 3) * x + tl.load(grid + 4) * y + tl.load(grid + 5)
-        near = inside & (u > -1) & (u < size) & (v > -1) & (v < size)
-        if tl.max(near.to(tl.int32)) > 0:
+        if _touches(grid, left, top, size, ROWS, COLUMNS):
+            u = tl.load(grid) * x + tl.load(grid + 1) * y + tl.load(grid + 2)
+            v = tl.load(grid + 3) * x + tl.load(grid + 4) * y + tl.load(grid + 5)
+            near = inside & (u > -1) & (u < size) & (v > -1) & (v < size)
             patch = patches + which * 4 * size * size
-            left, top = tl.floor(u), tl.floor(v)
-            a, b = u - left, v - top
-            r00, g00, b00, o00 = _corner(patch, left, top, size, near)
-            r01, g01, b01, o01 = _corner(patch, left + 1, top, size, near)
-            r10, g10, b10, o10 = _corner(patch, left, top + 1, size, near)
-            r11, g11, b11, o11 = _corner(patch, left + 1, top + 1, size, near)
+            column, line = tl.floor(u), tl.floor(v)
+            a, b = u - column, v - line
+            r00, g00, b00, o00 = _corner(patch, column, line, size, near)
+            r01, g01, b01, o01 = _corner(patch, column + 1, line, size, near)
+            r10, g10, b10, o10 = _corner(patch, column, line + 1, size, near)
+            r11, g11, b11, o11 = _corner(patch, column + 1, line + 1, size, near)
             w00, w01, w10, w11 = (1 - a) * (1 - b), a * (1 - b), (1 - a) * b, a * b
             opacity = w00 * o00 + w01 * o01 + w10 * o10 + w11 * o11
             seen = near & (opacity > faint)
