@@ -21,6 +21,9 @@ from mien.geometry.spans import MARGIN
 Points = Sequence[Sequence[float]]
 """Points (x, y); what a tensor (N, 2) holds, as its ``tolist`` gives it."""
 
+Map = tuple[tuple[float, float, float], tuple[float, float, float]]
+"""What a matrix (2, 3) holds."""
+
 
 class Similarity(NamedTuple):
     """Takes a point (px, py) to (``a`` px - ``b`` py + ``x``, ``b`` px + ``a`` py + ``y``)."""
@@ -67,26 +70,56 @@ class Similarity(NamedTuple):
         return Similarity(a * first.a - b * first.b, a * first.b + b * first.a, x, y)
 
 
-def cut_row(matrix: Sequence[Sequence[float]], size: int, height: int, width: int) -> list[float]:
-    """Return one row of ``mien.geometry.spans.cut_table``, which says more.
+class CutRow(NamedTuple):
+    """How one crop is cut from a frame; see ``mien.geometry.spans.cut_table``."""
 
-    ``matrix`` (2, 3) is a similarity of finite numbers.
+    back: Map
+    """Takes crop pixels to frame pixels."""
+
+    across: tuple[int, int, int]
+    """The first column of the piece that is resized, the one after its last, and to how many."""
+
+    down: tuple[int, int, int]
+    """The same of its rows."""
+
+    shrinks: bool
+
+    @property
+    def numbers(self) -> list[float]:
+        """All of them, as a row of that table."""
+        return [*self.back[0], *self.back[1], *self.across, *self.down, float(self.shrinks)]
+
+
+def cut_row(matrix: Sequence[Sequence[float]], size: int, height: int, width: int) -> CutRow:
+    """Return how a crop of ``size`` pixels is cut from a frame.
+
+    ``matrix`` (2, 3), a similarity of finite numbers, takes frame pixels to crop pixels.
     """
     (a, b, x), (c, d, y) = matrix
     scale = hypot(a, c)
     determinant = max(scale * scale, float_info.min)
-    back_a, back_b, back_c, back_d = (v / determinant for v in (d, -b, -c, a))
-    back_x, back_y = -back_a * x - back_b * y, -back_c * x - back_d * y
-    low, high, margin = -0.5, size - 0.5, MARGIN * max(1.0, 1 / max(scale, 1e-9))
-    row = [back_a, back_b, back_x, back_c, back_d, back_y]
-    for (along, across, shift), length in ((row[:3], width), (row[3:], height)):
-        least = min(along * low, along * high) + min(across * low, across * high) + shift - margin
-        most = max(along * low, along * high) + max(across * low, across * high) + shift + margin
-        # held before they are rounded: where all shrinks to a point they have no end
-        first = floor(min(max(least, 0), length - 1))
-        last = min(ceil(min(max(most, first), length)) + 1, length)
-        row += [first, last, max(1, round((last - first) * scale))]
-    return [*row, float(scale < 1)]
+    a, b, c, d = d / determinant, -b / determinant, -c / determinant, a / determinant
+    back = (a, b, -a * x - b * y), (c, d, -c * x - d * y)
+    margin = MARGIN * max(1.0, 1 / max(scale, 1e-9))
+    across, down = (
+        _piece(line, size, margin, scale, length)
+        for line, length in zip(back, (width, height), strict=True)
+    )
+    return CutRow(back, across, down, scale < 1)
+
+
+def _piece(
+    line: tuple[float, float, float], size: int, margin: float, scale: float, length: int
+) -> tuple[int, int, int]:
+    """Return the pixels of a frame's line that a crop needs, and how many they are resized to."""
+    along, across, shift = line
+    low, high = -0.5, size - 0.5
+    least = min(along * low, along * high) + min(across * low, across * high) + shift - margin
+    most = max(along * low, along * high) + max(across * low, across * high) + shift + margin
+    # held before they are rounded: where all shrinks to a point they have no end
+    first = floor(min(max(least, 0), length - 1))
+    last = min(ceil(min(max(most, first), length)) + 1, length)
+    return first, last, max(1, round((last - first) * scale))
 
 
 def _middle(points: Points) -> tuple[float, float]:

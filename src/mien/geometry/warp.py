@@ -16,14 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.geometry.plain import cut_row
+from mien.geometry.plain import CutRow, Map, cut_row
 from mien.geometry.similarity import apply, compose, invert, scales
-from mien.geometry.spans import FAINT, enlarged, finer
+from mien.geometry.spans import FAINT, MARGIN, enlarged, finer
 from mien.kernels import usable
 from mien.types import Covered, Rectangle
-
-MARGIN = 2
-"""Pixels of the resized source kept around what the grid touches: the reach of the filters."""
 
 FINE = 2.5
 """A patch is turned at this many times its own size or more; the rest is mere enlarging."""
@@ -40,31 +37,33 @@ def cut(pixels: Tensor, matrices: Tensor, size: int) -> Tensor:
     """
     if not len(matrices):
         return pixels.new_zeros((0, 3, size, size), dtype=torch.float32)
+    height, width = pixels.shape[:2]
+    rows = [cut_row(matrix, size, height, width) for matrix in matrices.tolist()]
     if usable(pixels):
         from mien.kernels.cut import cut as in_one_pass
 
-        height, width = pixels.shape[:2]
-        rows = [cut_row(matrix, size, height, width) for matrix in matrices.tolist()]
-        table = torch.tensor(rows, dtype=torch.float32, device=pixels.device)
+        table = torch.tensor([row.numbers for row in rows], device=pixels.device)
         return in_one_pass(pixels[None], table, size, size)
-    return torch.cat([_cut_one(pixels, matrix, size) for matrix in matrices.cpu()])
+    return torch.cat([_cut_one(pixels, row, size) for row in rows])
 
 
-def _cut_one(pixels: Tensor, matrix: Tensor, size: int) -> Tensor:
-    height, width = pixels.shape[:2]
-    scale = float(scales(matrix))
-    inverse = invert(matrix)
-    margin = MARGIN * max(1.0, 1.0 / scale)
-    box = _bounds(inverse, Rectangle(0, 0, size, size), margin)
-    left, right = _span(box.left, box.right, width)
-    top, bottom = _span(box.top, box.bottom, height)
+def _cut_one(pixels: Tensor, row: CutRow, size: int) -> Tensor:
+    (a, b, x), (c, d, y) = row.back
+    (left, right, wide), (top, bottom, high) = row.across, row.down
     source = pixels[top:bottom, left:right].permute(2, 0, 1)[None]
-    if scale >= 1 or not source.is_cpu:  # the CPU shrinks bytes four times faster than floats
+    if not row.shrinks or not source.is_cpu:  # the CPU shrinks bytes four times faster than floats
         source = source.float()
-    source, to_source = _resize(source, scale)
+    if source.shape[-2:] != (high, wide):
+        mode = "bilinear" if row.shrinks else "bicubic"
+        source = functional.interpolate(source, (high, wide), mode=mode, antialias=True)
     source = source.float().div_(255)
-    origin = inverse - inverse.new_tensor([[0, 0, left], [0, 0, top]])
-    return sample(source, compose(to_source, origin), size, size).clamp_(0, 1)
+    # crop pixel -> frame -> piece -> piece, resized
+    sx, sy = wide / (right - left), high / (bottom - top)
+    grid = (
+        (sx * a, sx * b, sx * (x - left) + (sx - 1) / 2),
+        (sy * c, sy * d, sy * (y - top) + (sy - 1) / 2),
+    )
+    return sample(source, grid, size, size).clamp_(0, 1)
 
 
 def paste(pixels: Tensor, patches: Tensor, matrices: Tensor) -> tuple[Covered, ...]:
@@ -165,14 +164,16 @@ def paste_rectangle(matrix: Tensor, support: Rectangle | int, size: tuple[int, i
     )
 
 
-def sample(image: Tensor, grid: Tensor, height: int, width: int, outside: str = "border") -> Tensor:
+def sample(
+    image: Tensor, grid: Tensor | Map, height: int, width: int, outside: str = "border"
+) -> Tensor:
     """Return ``image`` (1, C, h, w) looked up bilinearly at ``height`` x ``width`` points.
 
     ``grid`` (2, 3) takes a destination pixel to an image pixel. ``outside`` is 'border'
     (repeat the edge) or 'zeros'.
     """
     h, w = image.shape[-2:]
-    (a, b, c), (d, e, f) = grid[0].tolist(), grid[1].tolist()
+    (a, b, c), (d, e, f) = grid.tolist() if isinstance(grid, Tensor) else grid
     device = image.device
     x = torch.arange(width, dtype=torch.float32, device=device)
     y = torch.arange(height, dtype=torch.float32, device=device)[:, None]
@@ -204,12 +205,6 @@ def _bounds(matrix: Tensor, box: Rectangle, margin: float) -> Rectangle:
     low, high = apply(matrix, corners).aminmax(dim=0)
     (x0, y0), (x1, y1) = low.sub(margin).floor().tolist(), high.add(margin).ceil().tolist()
     return Rectangle(int(x0), int(y0), int(x1) + 1, int(y1) + 1)
-
-
-def _span(low: int, high: int, size: int) -> tuple[int, int]:
-    """Clip a range to 0..size, keeping at least the nearest pixel."""
-    low = min(max(low, 0), size - 1)
-    return low, min(max(high, low + 1), size)
 
 
 def _support(opacity: Tensor) -> Rectangle:
