@@ -24,7 +24,7 @@ if not torch.cuda.is_available():
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="Triton is not installed here")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SIZE = 32
+SIZE, SMALL = 32, 16
 
 
 def faces(scale):
@@ -112,6 +112,33 @@ def test_a_whole_frame_is_resized_as_by_the_twin(load):
         table = whole_table(size, (height, width)).to(DEVICE).expand(count, -1)
         made = cut(frames[:count], table, *size) * 255
         torch.testing.assert_close(made, wanted, atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize("width", [61, 64])
+def test_bytes_are_read_wherever_a_row_begins(width, monkeypatch):
+    from mien.kernels import cut
+
+    # the interpreter takes as long for a small tile as for a large one
+    monkeypatch.setattr(cut, "ACROSS", 16)
+    monkeypatch.setattr(cut, "DOWN", 32)
+    random = torch.Generator().manual_seed(0)
+    # of 61 columns, rows begin anywhere in a word, and so do the frames after the first
+    frames = torch.randint(0, 256, (3, 47, width, 3), dtype=torch.uint8, generator=random)
+    frames = frames.to(DEVICE)[1:]
+    turn = torch.tensor([[0.8, -0.6], [0.6, 0.8]])
+    for scale in (0.4, 2.7):  # the cubic, the triangle
+        points = template("arcface_128").at(SMALL) * scale
+        at = torch.stack([points @ turn.T + torch.tensor([12.0, 5.0]), points + 40])
+        matrices = fit_similarity(at, template("arcface_128").at(SMALL))
+        table = warp._table(matrices, SMALL, 47, width).to(DEVICE)
+        made = cut.cut(frames, table, SMALL, SMALL)
+        wanted = warp.cut(frames.cpu(), matrices, SMALL).to(DEVICE)
+        torch.testing.assert_close(made, wanted, atol=1e-4, rtol=0)
+    table = whole_table((16, 20), (47, width)).to(DEVICE).expand(2, -1)
+    made = cut.cut(frames, table, 16, 20)
+    planes = frames.permute(0, 3, 1, 2).float() / 255
+    wanted = functional.interpolate(planes, (16, 20), mode="bilinear", antialias=True)
+    torch.testing.assert_close(made, wanted, atol=1e-4, rtol=0)
 
 
 def test_faces_are_cut_out_of_their_own_frames(both, load):

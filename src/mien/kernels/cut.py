@@ -3,6 +3,9 @@
 The twin resizes a piece of the frame by filters, and looks the crop up in it bilinearly. Both steps
 work along rows and along columns, so together they are one separable filter of each crop pixel:
 the mean of the filters of its two neighbours in the resized piece.
+
+Each thread makes one pixel, and holds the weights of a row's source pixels: all tensors have one
+number for each thread, so nothing is exchanged. It reads the bytes of a row as whole words.
 """
 
 from __future__ import annotations
@@ -12,10 +15,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PIXELS = 64
-"""Crop pixels of one program."""
+ACROSS, DOWN = 8, 8
+"""Crop pixels of one program: 32 for each of its warps."""
 
-TAPS = 8
+TAPS = 6
 """Source pixels of a row that are read at once: reads wait for memory, not for each other."""
 
 
@@ -29,116 +32,146 @@ def cut(frames: Tensor, table: Tensor, rows: int, columns: int) -> Tensor:
     """
     count, (batch, height, width, _) = len(table), frames.shape
     crops = torch.empty(count, 3, rows, columns, device=frames.device)
-    _cut[(triton.cdiv(rows * columns, PIXELS), count)](
+    _cut[(triton.cdiv(columns, ACROSS), triton.cdiv(rows, DOWN), count)](
         frames.contiguous(), crops, table, table.stride(0), count // batch, height, width,
-        rows, columns, PIXELS, TAPS,
+        rows, columns, ACROSS, DOWN, TAPS, num_warps=max(1, ACROSS * DOWN // 32),
     )  # fmt: skip
     return crops
 
 
 @triton.jit
-def _weight(apart, shrinks):
-    """Return the filters of ``Span.filters`` at a distance in result pixels."""
-    triangle = tl.maximum(1 - apart, 0.0)
+def _weight(apart, SHRINKS: tl.constexpr):
+    """Return the filters of ``Span.filters`` at a distance, of either sign, in result pixels."""
+    apart = tl.abs(apart)
+    if SHRINKS:
+        return tl.maximum(1 - apart, 0.0)
     near = (1.5 * apart - 2.5) * apart * apart + 1
     far = ((-0.5 * apart + 2.5) * apart - 4) * apart + 2
-    cubic = tl.where(apart <= 1, near, tl.where(apart < 2, far, 0.0))
-    return tl.where(shrinks, triangle, cubic)
+    return tl.where(apart <= 1, near, tl.where(apart < 2, far, 0.0))
 
 
 @triton.jit
-def _neighbours(place, ratio, first, count):
-    """Return the source places of the two resized pixels around ``place``, and the second's share.
+def _axis(place, span, SHRINKS: tl.constexpr):
+    """Return which source pixels make what is looked up at ``place`` of a row or column, and how.
 
-    ``place`` is in source pixels.
+    That is: the first of them and how many; the distance of the first from the centre of the one
+    neighbour's filter, how much one source pixel adds to it, and by how much the other neighbour's
+    centre lies farther, in the filters' units; and what either filter counts for.
     """
-    at = ratio * place + (ratio - 1) / 2 - ratio * first
+    first, last, count = tl.load(span), tl.load(span + 1), tl.load(span + 2)
+    step = (last - first) / count
+    narrow = 1 / tl.maximum(step, 1.0)
+    # exact where it can be: what lies on a pixel of the resized piece needs no neighbour
+    at = tl.math.div_rn((place - first + 0.5) * count, last - first) - 0.5
     at = tl.minimum(tl.maximum(at, 0.0), count - 1)
     whole = tl.floor(at)
-    centre = (whole + 0.5) / ratio - 0.5 + first
-    return centre, centre + 1 / ratio, at - whole
+    share = at - whole
+    centre = (whole + 0.5) * step - 0.5 + first
+    reach = (1 if SHRINKS else 2) / narrow
+    begin = tl.maximum(tl.floor(centre - reach) + 1, first)
+    end = tl.minimum(tl.ceil(centre + tl.where(share > 0, step, 0.0) + reach), last)
+    number = tl.where(end > begin, end - begin, 0.0)  # none where a map is no map
+    apart, farther = (begin - centre) * narrow, step * narrow
+    one, two = tl.zeros_like(place), tl.zeros_like(place)
+    for i in range(tl.max(number).to(tl.int32)):
+        one += tl.where(i < number, _weight(apart + i * narrow, SHRINKS), 0.0)
+        two += tl.where(i < number, _weight(apart + i * narrow - farther, SHRINKS), 0.0)
+    one, two = (1 - share) / tl.maximum(one, 1e-6), share / tl.maximum(two, 1e-6)
+    return begin, number, apart, narrow, farther, one, two
 
 
 @triton.jit
-def _sums(start, steps, taps, centre, after, narrow, first, last, shrinks, TAPS: tl.constexpr):
-    """Return one over the sums of both neighbours' filters over the pixels that there are."""
-    one = tl.zeros_like(centre)
-    two = tl.zeros_like(centre)
-    for i in range(steps):
-        at = start[:, None] + i * TAPS + taps[None, :]
-        there = (at >= first) & (at < last)
-        a = tl.where(there, _weight(tl.abs(at - centre[:, None]) * narrow, shrinks), 0.0)
-        b = tl.where(there, _weight(tl.abs(at - after[:, None]) * narrow, shrinks), 0.0)
-        one += tl.sum(a, axis=1)
-        two += tl.sum(b, axis=1)
-    return 1 / tl.maximum(one, 1e-6), 1 / tl.maximum(two, 1e-6)
+def _mixed(i, number, apart, narrow, farther, one, two, SHRINKS: tl.constexpr):
+    """Return the weight of the source pixel ``i`` after the first."""
+    apart += i * narrow
+    mixed = _weight(apart, SHRINKS) * one + _weight(apart - farther, SHRINKS) * two
+    return tl.where(i < number, mixed, 0.0)
 
 
 @triton.jit
-def _mixed(at, centre, after, share, one, two, narrow, first, last, shrinks):
-    """Return the weight of source pixel ``at`` in what is looked up."""
-    a = _weight(tl.abs(at - centre) * narrow, shrinks) * one
-    b = _weight(tl.abs(at - after) * narrow, shrinks) * two
-    return tl.where((at >= first) & (at < last), a + (b - a) * share, 0.0)
-
-
-@triton.jit
-def _cut(
-    frames, crops, table, stride, each, height, width, rows, columns,
-    PIXELS: tl.constexpr, TAPS: tl.constexpr,
+def _made(
+    frame, out, row, x, y, inside, width, area,
+    TAPS: tl.constexpr, SHRINKS: tl.constexpr,
 ):  # fmt: skip
-    face = tl.program_id(1)
-    frame = frames + (face // each).to(tl.int64) * (height * width * 3)
-    row = table + face * stride
-    index = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    area = rows * columns
-    inside = index < area
-    x = (index % columns).to(tl.float32)
-    y = (index // columns).to(tl.float32)
+    """Make the pixels (x, y) of one crop."""
     across = tl.load(row) * x + tl.load(row + 1) * y + tl.load(row + 2)
     down = tl.load(row + 3) * x + tl.load(row + 4) * y + tl.load(row + 5)
-    left, right, wide = tl.load(row + 6), tl.load(row + 7), tl.load(row + 8)
-    top, bottom, high = tl.load(row + 9), tl.load(row + 10), tl.load(row + 11)
-    shrinks = tl.load(row + 12) > 0
-    ratio_x, ratio_y = wide / (right - left), high / (bottom - top)
-    narrow_x, narrow_y = tl.minimum(ratio_x, 1.0), tl.minimum(ratio_y, 1.0)
-    reach = tl.where(shrinks, 1.0, 2.0)
-    x0, x1, share_x = _neighbours(across, ratio_x, left, wide)
-    y0, y1, share_y = _neighbours(down, ratio_y, top, high)
-    start_x, start_y = tl.floor(x0 - reach / narrow_x), tl.floor(y0 - reach / narrow_y)
-    steps_x = tl.ceil(2 * reach / narrow_x + 1 / ratio_x).to(tl.int32) + 2
-    steps_y = tl.ceil(2 * reach / narrow_y + 1 / ratio_y).to(tl.int32) + 2
-    chunks_x, chunks_y = (steps_x + TAPS - 1) // TAPS, (steps_y + TAPS - 1) // TAPS
-    taps = tl.arange(0, TAPS)
-    one_x, two_x = _sums(start_x, chunks_x, taps, x0, x1, narrow_x, left, right, shrinks, TAPS)
-    one_y, two_y = _sums(start_y, chunks_y, taps, y0, y1, narrow_y, top, bottom, shrinks, TAPS)
-    red = tl.zeros([PIXELS, TAPS], dtype=tl.float32)
-    green = tl.zeros([PIXELS, TAPS], dtype=tl.float32)
-    blue = tl.zeros([PIXELS, TAPS], dtype=tl.float32)
-    for i in range(chunks_x):
-        at_x = start_x[:, None] + i * TAPS + taps[None, :]
-        by_x = _mixed(
-            at_x, x0[:, None], x1[:, None], share_x[:, None], one_x[:, None], two_x[:, None],
-            narrow_x, left, right, shrinks,
-        )  # fmt: skip
-        read = inside[:, None] & (by_x != 0)
-        column = tl.minimum(tl.maximum(at_x, 0.0), width - 1.0).to(tl.int32) * 3
-        for j in range(steps_y):
-            at_y = start_y + j
-            by_y = _mixed(at_y, y0, y1, share_y, one_y, two_y, narrow_y, top, bottom, shrinks)
-            line = tl.minimum(tl.maximum(at_y, 0.0), height - 1.0).to(tl.int32) * (width * 3)
-            weight = by_y[:, None] * by_x
-            pixel = frame + line[:, None] + column
-            red += weight * tl.load(pixel, mask=read, other=0).to(tl.float32)
-            green += weight * tl.load(pixel + 1, mask=read, other=0).to(tl.float32)
-            blue += weight * tl.load(pixel + 2, mask=read, other=0).to(tl.float32)
-    out = crops + face * 3 * area + index
+    left, wide, apart_x, narrow_x, farther_x, one_x, two_x = _axis(across, row + 6, SHRINKS)
+    top, high, apart_y, narrow_y, farther_y, one_y, two_y = _axis(down, row + 9, SHRINKS)
+    wide = tl.where(inside & (high > 0), wide, 0.0)
+    red, green, blue = tl.zeros_like(across), tl.zeros_like(across), tl.zeros_like(across)
+    for begin in range(0, tl.max(wide).to(tl.int32), TAPS):
+        by_x = ()
+        for i in tl.static_range(TAPS):
+            by_x += (  # type: ignore[assignment]
+                _mixed(begin + i, wide, apart_x, narrow_x, farther_x, one_x, two_x, SHRINKS),
+            )  # fmt: skip
+        column = (left.to(tl.int32) + begin) * 3
+        many = tl.minimum(wide - begin, TAPS).to(tl.int32) * 3
+        for j in range(0, tl.max(high).to(tl.int32)):
+            line = (top + tl.minimum(high - 1, j)).to(tl.int32)
+            codes = _codes(frame, column + line * (width * 3), many, 3 * TAPS)
+            by_y = _mixed(j, high, apart_y, narrow_y, farther_y, one_y, two_y, SHRINKS)
+            r, g, b = tl.zeros_like(red), tl.zeros_like(red), tl.zeros_like(red)
+            for i in tl.static_range(TAPS):
+                r += by_x[i] * codes[3 * i]
+                g += by_x[i] * codes[3 * i + 1]
+                b += by_x[i] * codes[3 * i + 2]
+            red += by_y * r
+            green += by_y * g
+            blue += by_y * b
     tl.store(out, _share(red), mask=inside)
     tl.store(out + area, _share(green), mask=inside)
     tl.store(out + 2 * area, _share(blue), mask=inside)
 
 
+# one compiled kernel for frames and crops of all sizes: no number's value is worth another
+@triton.jit(do_not_specialize=["stride", "each", "height", "width", "rows", "columns"])
+def _cut(
+    frames, crops, table, stride, each, height, width, rows, columns,
+    ACROSS: tl.constexpr, DOWN: tl.constexpr, TAPS: tl.constexpr,
+):  # fmt: skip
+    face = tl.program_id(2)
+    frame = frames + (face // each).to(tl.int64) * (height * width * 3)
+    row = table + face * stride
+    index = tl.arange(0, ACROSS * DOWN)
+    x = tl.program_id(0) * ACROSS + index % ACROSS
+    y = tl.program_id(1) * DOWN + index // ACROSS
+    inside = (x < columns) & (y < rows)
+    area = rows * columns
+    out = crops + face * 3 * area + y * columns + x
+    x, y = x.to(tl.float32), y.to(tl.float32)
+    if tl.load(row + 12) > 0:
+        _made(frame, out, row, x, y, inside, width, area, TAPS, True)
+    else:
+        _made(frame, out, row, x, y, inside, width, area, TAPS, False)
+
+
 @triton.jit
-def _share(codes):
-    """Return the sums over taps of codes as shares of 255."""
-    return tl.minimum(tl.maximum(tl.sum(codes, axis=1) / 255, 0.0), 1.0)
+def _codes(frame, begin, many, COUNT: tl.constexpr):
+    """Return as numbers the COUNT bytes of ``frame`` from ``begin`` on, of which ``many`` count.
+
+    They are read as the words in which they lie, wherever they begin, and no others.
+    """
+    start = frame.to(tl.int64)
+    begin += (start & 3).to(tl.int32)
+    word = (start & -4).to(tl.pointer_type(tl.uint32)) + (begin >> 2)
+    many += begin & 3
+    read = ()
+    for i in tl.static_range((COUNT + 6) // 4):
+        read += (tl.load(word + i, mask=4 * i < many, other=0).to(tl.uint64),)  # type: ignore[assignment]
+    skip = ((begin & 3) * 8).to(tl.uint64)
+    codes = ()
+    for i in tl.static_range((COUNT + 3) // 4):
+        four = ((read[i] | (read[i + 1] << 32)) >> skip).to(tl.uint32)
+        for k in tl.static_range(4):
+            code = (four >> (8 * k)) & 255
+            # as the last bits of a float, which takes less than a conversion
+            codes += ((code | 0x4B000000).to(tl.float32, bitcast=True) - 8388608,)  # type: ignore[assignment]
+    return codes
+
+
+@triton.jit
+def _share(code):
+    """Return a code as a share of 255."""
+    return tl.minimum(tl.maximum(code / 255, 0.0), 1.0)
