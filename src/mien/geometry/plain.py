@@ -95,17 +95,22 @@ def cut_row(matrix: Sequence[Sequence[float]], size: int, height: int, width: in
 
     ``matrix`` (2, 3), a similarity of finite numbers, takes frame pixels to crop pixels.
     """
-    (a, b, x), (c, d, y) = matrix
-    scale = hypot(a, c)
-    determinant = max(scale * scale, float_info.min)
-    a, b, c, d = d / determinant, -b / determinant, -c / determinant, a / determinant
-    back = (a, b, -a * x - b * y), (c, d, -c * x - d * y)
+    scale, back = turned_back(matrix)
     margin = MARGIN * max(1.0, 1 / max(scale, 1e-9))
     across, down = (
         _piece(line, size, margin, scale, length)
         for line, length in zip(back, (width, height), strict=True)
     )
     return CutRow(back, across, down, scale < 1)
+
+
+def turned_back(matrix: Sequence[Sequence[float]]) -> tuple[float, Map]:
+    """Return by how much a similarity (2, 3) stretches a length, and what takes it back."""
+    (a, b, x), (c, d, y) = matrix
+    scale = hypot(a, c)
+    determinant = max(scale * scale, float_info.min)
+    a, b, c, d = d / determinant, -b / determinant, -c / determinant, a / determinant
+    return scale, ((a, b, -a * x - b * y), (c, d, -c * x - d * y))
 
 
 def _piece(

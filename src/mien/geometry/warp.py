@@ -12,13 +12,15 @@ on the processor, which would have to wait for them otherwise.
 
 from __future__ import annotations
 
+from math import ceil, floor, hypot
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.geometry.plain import CutRow, Map, cut_row
-from mien.geometry.similarity import apply, compose, invert, scales
-from mien.geometry.spans import FAINT, MARGIN, enlarged, finer
+from mien.geometry.plain import CutRow, Map, cut_row, turned_back
+from mien.geometry.similarity import compose, scales
+from mien.geometry.spans import FAINT, MARGIN, UP, enlarged, finer
 from mien.kernels import usable
 from mien.types import Covered, Rectangle
 
@@ -104,7 +106,15 @@ def _in_one_pass(pixels: Tensor, patches: Tensor, matrices: Tensor) -> tuple[Cov
         if not place.empty:
             covered.append(Covered(place, pixels[top:bottom, left:right].clone()))
     device = pixels.device
-    fine, grids = enlarged(patches, matrices.to(device), finer(side, device))
+    weights = finer(side, device)
+    maps = matrices.tolist()
+    if any(round(side / hypot(a, c)) < side for (a, _, _), (c, _, _) in maps):
+        fine, grids = enlarged(patches, matrices.to(device), weights)
+    else:  # then all are enlarged alike
+        fine = weights @ patches @ weights.T
+        half = (UP - 1) / 2
+        rows = [[(UP * a, UP * b, UP * x + half) for a, b, x in each] for each in maps]
+        grids = torch.tensor(rows, device=device)
     lay(pixels[None], fine, grids, torch.arange(count, device=device), FAINT)
     return tuple(covered)
 
@@ -158,7 +168,8 @@ def paste_rectangle(matrix: Tensor, support: Rectangle | int, size: tuple[int, i
         support = Rectangle(0, 0, support, support)
     height, width = size
     # the resize filter, then the bilinear one, each reach less than a pixel of the coarser grid
-    box = _bounds(invert(matrix), support, margin=1.0 + 1.0 / float(scales(matrix)))
+    scale, back = turned_back(matrix.tolist())
+    box = _bounds(back, support, margin=1.0 + 1.0 / scale)
     return Rectangle(
         max(0, box.left), max(0, box.top), min(width, box.right), min(height, box.bottom)
     )
@@ -198,13 +209,15 @@ def _resize(image: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     return image, to_new
 
 
-def _bounds(matrix: Tensor, box: Rectangle, margin: float) -> Rectangle:
+def _bounds(matrix: Map, box: Rectangle, margin: float) -> Rectangle:
     """Return the whole pixels around the image of ``box``'s pixel area, and ``margin`` more."""
     left, top, right, bottom = (value - 0.5 for value in box)
-    corners = matrix.new_tensor([[left, top], [right, top], [right, bottom], [left, bottom]])
-    low, high = apply(matrix, corners).aminmax(dim=0)
-    (x0, y0), (x1, y1) = low.sub(margin).floor().tolist(), high.add(margin).ceil().tolist()
-    return Rectangle(int(x0), int(y0), int(x1) + 1, int(y1) + 1)
+    ends = []
+    for along, across, shift in matrix:
+        x, y = (along * left, along * right), (across * top, across * bottom)
+        ends.append((min(x) + min(y) + shift - margin, max(x) + max(y) + shift + margin))
+    (x0, x1), (y0, y1) = ends
+    return Rectangle(floor(x0), floor(y0), ceil(x1) + 1, ceil(y1) + 1)
 
 
 def _support(opacity: Tensor) -> Rectangle:
