@@ -28,6 +28,7 @@ from mien.evaluate.pixels import SIZE, cut_each, scenes
 from mien.geometry import apply, compose, invert, sample
 from mien.pipeline import ClipPipeline, Policy
 from mien.pipeline.covering import Coverer
+from mien.pipeline.patch import shown as how_far
 from mien.pipeline.watching import Watcher
 from mien.stages.align import align
 from mien.stages.mask import face_mask
@@ -95,7 +96,10 @@ def masks(swapper: mien.Swapper, frames: Sequence[Frame], before: Actor | None) 
         sight = watcher(frame)
         face = sight.faces[[0]]
         crops = align(frame, face, contract)
-        both = [each(frame, face, fresh=sight.fresh).seen(face, crops)[0] for each in coverers]
+        both = [
+            how_far(each(frame, face, fresh=sight.fresh).seen(face, crops), crops.size)[0]
+            for each in coverers
+        ]
         assert face.mesh is not None
         assert frame.time is not None
         shape = face_mask(apply(crops.matrices, face.mesh[..., :2]), crops.size)[0]

@@ -13,8 +13,10 @@ from time import monotonic
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+import torch
+
 from mien.choice import Order, Which, check_choice
-from mien.engines import Peak
+from mien.engines import Peak, home_of
 from mien.errors import (
     BadOutput,
     ConsentMissing,
@@ -187,6 +189,11 @@ class Swapper:
     def providers(self) -> Mapping[str, str]:
         """What each network really runs on, by the network's name."""
         return {engine.model: engine.provider for engine in self._engines}
+
+    @property
+    def home(self) -> torch.device:
+        """Where the pictures of clips are worked on: the GPU of all networks, or the CPU."""
+        return home_of(self._engines)
 
     def identity(
         self,

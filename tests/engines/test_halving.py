@@ -85,7 +85,9 @@ def test_a_row_that_does_not_fit_goes_to_the_cpu(engine, monkeypatch, guarded, c
     assert isinstance(caught.value, EngineError)
     assert (caught.value.model, caught.value.provider) == (NAME, "torch-cpu")
     if guarded:
-        made, faults = run_guarded(engine, inputs, output="output", check=lambda row: None)
+        made, faults = run_guarded(
+            engine, inputs, output="output", check=lambda rows: [None] * len(rows)
+        )
         assert faults == (None, None)
     else:
         made = run_finite(engine, inputs)["output"]

@@ -16,7 +16,7 @@ from mien.loader import Loader
 from mien.models import Catalogue, EmbedderContract, OcclusionContract, PixelFormat
 from mien.pipeline import ClipPipeline, Pipeline, Policy
 from mien.pipeline.covering import Coverer
-from mien.pipeline.patch import seen_now
+from mien.pipeline.patch import seen_now, shown
 from mien.stages.align import align
 from mien.stages.calm import DEPTH
 from mien.stages.embed import Embedder
@@ -186,7 +186,9 @@ def test_a_track_that_was_not_there_begins_anew(find, load):
     coverer(frame, faces, fresh=True)
     covers = coverer(frame, other, fresh=False)
     crops = align(frame, other, size)
-    assert torch.equal(covers.seen(other, crops), seen_now(network, frame, other, crops))
+    assert torch.equal(
+        shown(covers.seen(other, crops), crops.size), seen_now(network, frame, other, crops)
+    )
     calls = network.engine.calls
     coverer(frame, faces, fresh=False).seen(faces, crops)
     assert network.engine.calls == calls + 1  # of the gap, nobody was asked about this track

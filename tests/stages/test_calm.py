@@ -5,9 +5,20 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mien.stages.calm import DEPTH, HIDDEN, SHOWN, calmed
+from mien.stages import calm
+from mien.stages.calm import DEPTH, HIDDEN, SHOWN, Seen
 
 SIDE = 32
+
+
+def calmed(now, before):
+    """Return what is seen of one face now (S, S), with a list of what was seen before."""
+    return of_several([now], [before])[0]
+
+
+def of_several(now, past):
+    seen = Seen.of(torch.stack(now), past)
+    return calm.calmed(seen.now, seen.before, seen.there)
 
 
 def run(frames):
@@ -74,3 +85,12 @@ def test_nothing_is_remembered_beyond_the_depth():
     frames = torch.rand(DEPTH + 2, SIDE, SIDE, generator=torch.Generator().manual_seed(1))
     near = list(frames[1 : DEPTH + 1])
     assert torch.equal(calmed(frames[0], near), calmed(frames[0], [*near, frames[-1]]))
+
+
+def test_faces_at_once_are_as_each_alone():
+    frames = torch.rand(8, SIDE, SIDE, generator=torch.Generator().manual_seed(2)) / 20 + 0.5
+    now, past = list(frames[:4]), [list(frames[4:]), [], [frames[4]], list(frames[4:7])]
+    both = of_several(now, past)
+    alone = torch.stack([calmed(one, before) for one, before in zip(now, past, strict=True)])
+    torch.testing.assert_close(both, alone, rtol=0, atol=1e-6)
+    assert torch.equal(both[1], now[1])

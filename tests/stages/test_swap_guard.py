@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import StandIn
 
-from mien.engines import numbers_fault, run_guarded
+from mien.engines import numbers_faults, run_guarded
 from mien.errors import EngineError, SpaceMismatch, TemplateMismatch
 from mien.models import SwapperContract
 from mien.models.contracts import PixelFormat
@@ -335,8 +335,8 @@ def test_guarded_run_returns_zeros_for_what_failed_twice():
     def run(inputs):
         return {"y": torch.where(inputs["x"] > 1, torch.nan, inputs["x"])}
 
-    def check(row):
-        return None if bool(torch.isfinite(row).all()) else "bad"
+    def check(rows):
+        return [None if bool(torch.isfinite(row).all()) else "bad" for row in rows]
 
     value, faults = run_guarded(
         StandIn(run), {"x": torch.tensor([[1.0], [2.0], [0.5]])}, output="y", check=check
@@ -346,7 +346,7 @@ def test_guarded_run_returns_zeros_for_what_failed_twice():
 
 
 def test_numbers_whose_sum_overflows_are_finite():
-    row = torch.full((2, 2), torch.finfo(torch.float32).max)
-    assert numbers_fault(row, (2, 2)) is None
-    row[1, 1] = torch.inf
-    assert numbers_fault(row, (2, 2)) == "values that are not finite"
+    rows = torch.full((2, 2, 2), torch.finfo(torch.float32).max)
+    assert numbers_faults(rows, (2, 2)) == [None, None]
+    rows[1, 1, 1] = torch.inf
+    assert numbers_faults(rows, (2, 2)) == [None, "values that are not finite"]

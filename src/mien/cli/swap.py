@@ -352,9 +352,9 @@ def _run(
             from mien.video import one_heap, share_cores
 
             one_heap()
-            share_cores()
-
         swapper = load_swapper(settings)
+        if any(job.clip for job in jobs):
+            share_cores(swapper.home)
         casting.begin(swapper, progress)
         if single and not (skip_existing and os.path.exists(jobs[0].output)):  # noqa: PTH110
             casting(jobs[0])  # so that what is wrong with the people is said first, and at once

@@ -3,7 +3,7 @@
 from mien.engines.choose import AUTO, FASTEST_FIRST, choose
 from mien.engines.devices import TORCH_PROVIDERS, missing, settled
 from mien.engines.graphed import with_room
-from mien.engines.guard import numbers_fault, run_finite, run_guarded
+from mien.engines.guard import numbers_faults, run_finite, run_guarded
 from mien.engines.memory import Peak, limit_memory
 from mien.engines.onnx import PROVIDERS, OnnxEngine
 from mien.engines.opening import open_engine
@@ -25,7 +25,7 @@ __all__ = [
     "home_of",
     "limit_memory",
     "missing",
-    "numbers_fault",
+    "numbers_faults",
     "open_engine",
     "run_finite",
     "run_guarded",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import RLock
+from threading import Event, RLock
 from typing import Any, TypeVar
 
 import torch
@@ -23,12 +23,12 @@ cache ends captures, too, and must hold it: as cuDNN does when it tries out its 
 it then does for every thread, so networks run step by step only under this lock."""
 
 
+_captures = Event()
+
+
 def busy() -> bool:
-    """Return whether another thread captures a graph just now."""
-    if not CAPTURING.acquire(blocking=False):
-        return True
-    CAPTURING.release()
-    return False
+    """Return whether a graph is captured just now."""
+    return _captures.is_set()
 
 
 def captured(
@@ -43,7 +43,7 @@ def captured(
     """
     stream, current = streams_of(device).capture, torch.cuda.current_stream(device)
     # the first run compiles and tries kernels out, and waits for the device: it is in the lock, too
-    with CAPTURING, torch.cuda.device(device), _fastest():
+    with CAPTURING, _told(), torch.cuda.device(device), _fastest():
         stream.wait_stream(current)
         with torch.cuda.stream(stream):  # where a capture fails, PyTorch by itself would stay on it
             for _ in range(WARM):
@@ -60,6 +60,15 @@ def captured(
                 torch._C._cuda_clearCublasWorkspaces()  # and nobody else may go on with it
         current.wait_stream(stream)
     return graph, made
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    _captures.set()
+    try:
+        yield
+    finally:
+        _captures.clear()
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from mien.errors import BadOutput, EngineError, OutOfMemory
 
 log = logging.getLogger(__name__)
 
-Check = Callable[[Tensor], str | None]
-"""Looks at one row of an output and says what is wrong with it, or None."""
+Check = Callable[[Tensor], list[str | None]]
+"""Looks at the rows of an output and says of each what is wrong with it, or None."""
 
 
 def run_finite(engine: Engine, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -71,11 +71,16 @@ def run_guarded(
     return torch.stack(kept), tuple(faults)
 
 
-def numbers_fault(row: Tensor, shape: tuple[int, ...]) -> str | None:
-    """Say why ``row`` is not an array of ``shape`` with finite values, or None."""
-    if tuple(row.shape) != shape:
-        return f"shape {tuple(row.shape)} instead of {shape}"
-    return None if _finite_row(row) else "values that are not finite"
+def numbers_faults(rows: Tensor, shape: tuple[int, ...]) -> list[str | None]:
+    """Say of each of ``rows`` why it is not an array of ``shape`` with finite values, or None."""
+    if tuple(rows.shape[1:]) != shape:
+        return [f"shape {tuple(rows.shape[1:])} instead of {shape}"] * len(rows)
+    # one value that is not finite makes a sum so, and sums are made in one pass; they may overflow
+    sums = torch.isfinite(rows.flatten(1).sum(dim=1)).tolist()
+    return [
+        None if finite or bool(torch.isfinite(row).all()) else "values that are not finite"
+        for row, finite in zip(rows, sums, strict=True)
+    ]
 
 
 def _checked(
@@ -86,7 +91,7 @@ def _checked(
         raise EngineError(f"{engine.model!r} has no output {output!r}.", model=engine.model)
     if value.ndim == 0 or len(value) != size:
         return value, [f"shape {tuple(value.shape)} for a batch of {size}"] * size
-    return value, [check(row) for row in value]
+    return value, check(value)
 
 
 def _rows(value: Tensor, size: int) -> list[Tensor]:
@@ -109,10 +114,6 @@ def _on_cpu(outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _finite(outputs: Mapping[str, Tensor]) -> bool:
     return all(map(_finite_sum, outputs.values()))
-
-
-def _finite_row(row: Tensor) -> bool:
-    return _finite_sum(row) or bool(torch.isfinite(row).all())  # a sum may overflow
 
 
 def _finite_sum(value: Tensor) -> bool:

@@ -108,7 +108,7 @@ def _in_one_pass(pixels: Tensor, patches: Tensor, matrices: Tensor) -> tuple[Cov
     device = pixels.device
     weights = finer(side, device)
     maps = matrices.tolist()
-    if any(round(side / hypot(a, c)) < side for (a, _, _), (c, _, _) in maps):
+    if any(round(side / max(hypot(a, c), 1e-9)) < side for (a, _, _), (c, _, _) in maps):
         fine, grids = enlarged(patches, matrices.to(device), weights)
     else:  # then all are enlarged alike
         fine = weights @ patches @ weights.T
@@ -169,7 +169,7 @@ def paste_rectangle(matrix: Tensor, support: Rectangle | int, size: tuple[int, i
     height, width = size
     # the resize filter, then the bilinear one, each reach less than a pixel of the coarser grid
     scale, back = turned_back(matrix.tolist())
-    box = _bounds(back, support, margin=1.0 + 1.0 / scale)
+    box = _bounds(back, support, margin=1.0 + 1.0 / max(scale, 1e-9))
     return Rectangle(
         max(0, box.left), max(0, box.top), min(width, box.right), min(height, box.bottom)
     )

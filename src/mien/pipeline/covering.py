@@ -16,7 +16,7 @@ from torch import Tensor
 from mien.geometry import fit_similarity, template
 from mien.pipeline.patch import taken_to
 from mien.stages.align import Aligned, align
-from mien.stages.calm import DEPTH, calmed
+from mien.stages.calm import DEPTH, Seen, calmed
 from mien.stages.occlude import Occlusion
 from mien.types import Crops, Faces, Frame
 
@@ -59,12 +59,15 @@ class Covers:
         self.faces = faces
         self._now, self._before = now, before
 
-    def seen(self, faces: Faces, crops: Crops) -> Tensor:
+    def seen(self, faces: Faces, crops: Crops) -> Tensor | Seen:
         """Return how far ``faces``, some of this frame's, are seen in ``crops``, as ``seen_now``.
 
-        Float32 (K, S, S) in [0, 1].
+        Float32 (K, S, S) in [0, 1]; or what was found, if the network saw these crops.
         """
-        return self._seen(faces.ids.tolist(), crops.matrices, crops.size)
+        numbers = faces.ids.tolist()
+        if numbers and self._now.alike:
+            return self._found(numbers)
+        return self._seen(numbers, crops.matrices, crops.size)
 
     def seen_at(self, numbers: list[int], contract: Aligned) -> dict[int, Tensor]:
         """Return how far the faces of these ids are seen, (1, S, S), as ``contract`` cuts them."""
@@ -90,11 +93,17 @@ class Covers:
     def _seen(self, numbers: list[int], matrices: Tensor, size: int) -> Tensor:
         if not numbers:
             return matrices.new_ones(0, size, size)
-        rows = [self._now.rows[number] for number in numbers]
-        found, crops = self._now()
-        calm = [calmed(found[row], self._past(n)) for row, n in zip(rows, numbers, strict=True)]
-        own = None if self._now.alike else crops.matrices[rows]
-        return taken_to(torch.stack(calm), own, matrices, size)
+        seen = self._found(numbers)
+        calm = calmed(seen.now, seen.before, seen.there)
+        own = None
+        if not self._now.alike:
+            own = self._now()[1].matrices[[self._now.rows[number] for number in numbers]]
+        return taken_to(calm, own, matrices, size)
+
+    def _found(self, numbers: list[int]) -> Seen:
+        found = self._now()[0]
+        now = torch.stack([found[self._now.rows[number]] for number in numbers])
+        return Seen.of(now, [self._past(number) for number in numbers])
 
     def _past(self, number: int) -> list[Tensor]:
         """Return what was found of a face in the frames before in which it was, without a gap."""

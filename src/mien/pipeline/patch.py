@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from mien.engines.graphed import Graphed
 from mien.errors import InvalidOption
 from mien.geometry import apply, compose, invert, paste, sample
 from mien.pipeline.stopwatch import Stopwatch
 from mien.stages.align import align
+from mien.stages.calm import Seen, calmed
 from mien.stages.color import match_color, through_table
 from mien.stages.embed import Embedder, mix
 from mien.stages.mask import face_mask
@@ -27,8 +30,9 @@ from mien.types import Crops, Faces, Frame, Layers
 
 Blend = Literal["alpha", "poisson"]
 
-Seen = Callable[[Faces, Crops], Tensor]
-"""Says how far faces are seen in their crops, float32 (K, S, S) in [0, 1]."""
+Look = Callable[[Faces, Crops], Tensor | Seen]
+"""Says how far faces are seen in their crops, float32 (K, S, S) in [0, 1], or what an occlusion
+network says of these very crops."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +106,8 @@ class PatchMaker:
             raise InvalidOption("blend", blend, get_args(Blend))
         self.embedder, self.swap = embedder, swap
         self.blend, self.color_match, self.occlusion = blend, color_match, occlusion
+        self._graphs: dict[torch.device, Graphed] = {}
+        self._lock = Lock()
 
     def __call__(
         self,
@@ -113,7 +119,7 @@ class PatchMaker:
         own: Tensor | None,
         watch: Stopwatch,
         crops: Crops | None = None,
-        seen: Seen | None = None,
+        seen: Look | None = None,
     ) -> tuple[Patches, list[int], tuple[str | None, ...]]:
         """Return patches, which of ``targets`` they show, and what is wrong with each target.
 
@@ -148,27 +154,65 @@ class PatchMaker:
         patch: Tensor,
         targets: Faces,
         watch: Stopwatch,
-        seen: Seen | None,
+        seen: Look | None,
     ) -> Patches:
         with watch("mask"):
             assert targets.mesh is not None  # the finder places it
             outline = apply(crops.matrices, targets.mesh[..., :2]).to(patch.device)
-            mask = shape = face_mask(outline, crops.size)
+        share: Tensor | Seen | None = None
         if self.occlusion is not None:
             with watch("occlusion"):
                 if seen is None:
                     share = seen_now(self.occlusion, frame, targets, crops)
                 else:
                     share = seen(targets, crops)
-                mask = shape * share
+        if patch.is_cuda and self.color_match and isinstance(share, Seen):
+            with watch("blend"):
+                given = patch, crops.pixels, outline, share.now, share.before, share.there
+                patch, mask, shape = self._fast(patch.device)(*given)
+        else:
+            with watch("mask"):
+                mask = shape = face_mask(outline, crops.size)
+            if share is not None:
+                with watch("occlusion"):
+                    mask = shape * shown(share, crops.size)
+            with watch("blend"):
+                if self.color_match:
+                    patch = match_color(patch, crops.pixels, mask)
         with watch("blend"):
-            if self.color_match:
-                patch = match_color(patch, crops.pixels, mask)
             if self.blend == "poisson":
                 patch = poisson_blend(patch, crops.pixels, mask).clamp(0, 1)
             if frame.table is not None:
                 patch = through_table(patch, frame.table.to(patch))
         return Patches(patch, mask, shape, crops.matrices, targets.areas)
+
+    def _fast(self, device: torch.device) -> Graphed:
+        """Return ``fitted`` on a GPU, where a hundred small steps are one graph."""
+        with self._lock:
+            if device not in self._graphs:
+                self._graphs[device] = Graphed("the blend", fitted, device)
+            return self._graphs[device]
+
+
+def fitted(
+    made: Tensor, crops: Tensor, outline: Tensor, now: Tensor, before: Tensor, there: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return patches with the colours of their crops, both (K, 3, S, S), masks, and shapes.
+
+    ``outline`` (K, N, 2) is the mesh in pixels of the crops; the rest is what Seen holds. See
+    Patches for the last two, float32 (K, S, S).
+    """
+    size = crops.shape[-1]
+    shape = face_mask(outline, size)
+    mask = shape * shares(calmed(now, before, there), size)
+    return match_color(made, crops, mask), mask, shape
+
+
+def shown(found: Tensor | Seen, size: int) -> Tensor:
+    """Return how far faces are seen in crops of ``size``, whichever a Look gave."""
+    if isinstance(found, Seen):
+        return shares(calmed(found.now, found.before, found.there), size)
+    return found
 
 
 def seen_now(occlusion: Occlusion, frame: Frame, faces: Faces, crops: Crops) -> Tensor:

@@ -14,6 +14,7 @@ face in all frames.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
@@ -34,26 +35,56 @@ A sharp edge that moves by half a pixel changes it by 0.1, a camera's noise of 3
 along, and the clip flickers by 3 % more than with no filter."""
 
 
-def calmed(now: Tensor, before: Sequence[Tensor]) -> Tensor:
-    """Return ``now``, the probabilities float32 (s, s) of a face, with ``before`` averaged in.
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What an occlusion network says of K faces, in one frame and in the few before."""
 
-    ``before`` are those of the frames before, the latest first; those beyond DEPTH do not count.
-    Where a frame does not count, none before it does.
+    now: Tensor
+    """float32 (K, s, s): probabilities that the face is seen."""
+
+    before: Tensor
+    """float32 (D, K, s, s): those of the frames before, the latest first."""
+
+    there: Tensor
+    """float32 (D, K): 1 where there is such a one, and else 0."""
+
+    @classmethod
+    def of(cls, now: Tensor, past: Sequence[Sequence[Tensor]]) -> Seen:
+        """Return what is seen ``now`` with the ``past`` of each face, the latest (s, s) first."""
+        depth = min(DEPTH, max(map(len, past), default=0))
+        before, there = now.new_zeros(0, *now.shape), torch.zeros(0, len(now))
+        if depth:
+            rows = [
+                each[d] if d < len(each) else face
+                for d in range(depth)
+                for face, each in zip(now, past, strict=True)
+            ]
+            before = torch.stack(rows).unflatten(0, (depth, len(now)))
+            there = torch.tensor([[float(d < len(each)) for each in past] for d in range(depth)])
+        return cls(now, before, there.to(now.device))
+
+
+def calmed(now: Tensor, before: Tensor, there: Tensor) -> Tensor:
+    """Return ``now``, the probabilities float32 (K, s, s) of faces, with ``before`` averaged in.
+
+    ``before`` (D, K, s, s) are those of the frames before, the latest first; those beyond DEPTH do
+    not count, nor do those that are not ``there``, float32 (D, K). Where a frame does not count,
+    none before it does.
     """
     total, weights = now.clone(), torch.ones_like(now)
     counts = torch.ones_like(now)
-    for old in before[:DEPTH]:
+    for old, known in zip(before[:DEPTH], there[:DEPTH, :, None, None], strict=True):
         change = _mean(now - old)
         band = torch.where(change < 0, HIDDEN, SHOWN)
-        counts = counts * (1 - (change.abs() / band).clamp_max(1).square())
+        counts = counts * (1 - (change.abs() / band).clamp_max(1).square()) * known
         total += counts * old
         weights += counts
     return total / weights
 
 
 def _mean(values: Tensor) -> Tensor:
-    """Return the means over REGION x REGION pixels, of those of them that there are, (s, s)."""
-    means = _means(len(values), values.device)
+    """Return the means over REGION x REGION pixels, of those that there are, (K, s, s)."""
+    means = _means(values.shape[-1], values.device)
     return means @ values @ means.T  # on a CPU a third of the time of a pooling
 
 

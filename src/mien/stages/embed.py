@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.engines import Engine, numbers_fault, run_guarded
+from mien.engines import Engine, numbers_faults, run_guarded
 from mien.errors import BadOutput, TemplateMismatch
 from mien.models import EmbedderContract
 from mien.types import Crops
@@ -41,18 +41,20 @@ class Embedder:
             self.engine,
             {contract.input: contract.pixels.encode(crops.pixels)},
             output=contract.output,
-            check=self._fault,
+            check=self._faults,
         )
         fault = next(filter(None, faults), None)
         if raw is None or fault:
             raise BadOutput(model=self.space, provider=self.engine.provider, reason=str(fault))
         return unit(raw.cpu())
 
-    def _fault(self, row: Tensor) -> str | None:
-        """Say why ``row`` is no embedding, or None."""
-        if fault := numbers_fault(row, (self.contract.dimension,)):
-            return fault
-        return None if bool(row.any()) else "nothing but zeros"
+    def _faults(self, rows: Tensor) -> list[str | None]:
+        """Say of each of ``rows`` why it is no embedding, or None."""
+        faults = numbers_faults(rows, (self.contract.dimension,))
+        return [
+            fault or (None if bool(row.any()) else "nothing but zeros")
+            for row, fault in zip(rows, faults, strict=True)
+        ]
 
 
 def unit(vectors: Tensor) -> Tensor:

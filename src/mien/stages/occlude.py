@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.engines import Engine, numbers_fault, run_guarded
+from mien.engines import Engine, numbers_faults, run_guarded
 from mien.errors import TemplateMismatch
 from mien.models import OcclusionContract
 from mien.types import Crops
@@ -55,7 +55,7 @@ class Occlusion:
             self.engine,
             {contract.input: contract.pixels.encode(resized(crops.pixels, side))},
             output=contract.output,
-            check=partial(numbers_fault, shape=(1, side, side)),
+            check=partial(numbers_faults, shape=(1, side, side)),
         )
         for fault in sorted({fault for fault in faults if fault}):
             log.warning(

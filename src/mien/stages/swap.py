@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mien.engines import Engine, numbers_fault, run_guarded
+from mien.engines import Engine, numbers_faults, run_guarded
 from mien.errors import SpaceMismatch, TemplateMismatch
 from mien.models import SwapperContract
 from mien.types import Crops
@@ -41,7 +41,7 @@ class FaceSwap:
             self.engine,
             {contract.target: pixels, contract.source: embeddings},
             output=contract.output,
-            check=partial(self._fault, shape=tuple(pixels.shape[1:])),
+            check=partial(self._faults, shape=tuple(pixels.shape[1:])),
         )
         if raw is None:
             return Crops(torch.zeros_like(crops.pixels), crops.matrices, crops.template), faults
@@ -51,12 +51,17 @@ class FaceSwap:
                 swapped[i] = 0
         return Crops(swapped, crops.matrices, crops.template), faults
 
-    def _fault(self, row: Tensor, shape: tuple[int, ...]) -> str | None:
-        """Say why ``row`` cannot be a picture of ``shape``, or None."""
-        if fault := numbers_fault(row, shape):
-            return fault
+    def _faults(self, rows: Tensor, shape: tuple[int, ...]) -> list[str | None]:
+        """Say of each of ``rows`` why it cannot be a picture of ``shape``, or None."""
+        faults = numbers_faults(rows, shape)
+        if all(faults):
+            return faults
         # what counts is the picture that would be shown: values beyond its range are one colour
-        shown = self.contract.pixels.decode(row[None])[0].clamp(0, 1).flatten(1)
+        shown = self.contract.pixels.decode(rows).clamp(0, 1).flatten(2)
         # on a CPU Tensor.std takes ten times as long
-        spread = (shown - shown.mean(dim=1, keepdim=True)).square().mean(dim=1).amax().sqrt()
-        return "one flat colour" if float(spread) < FLAT else None
+        spread = (shown - shown.mean(dim=2, keepdim=True)).square().mean(dim=2).amax(dim=1)
+        flat = (spread < FLAT**2).tolist()
+        return [
+            fault or ("one flat colour" if blank else None)
+            for fault, blank in zip(faults, flat, strict=True)
+        ]
