@@ -32,18 +32,19 @@ def busy() -> bool:
 
 
 def captured(
-    run: Callable[[], R], device: torch.device, *, pool: Any = None
+    run: Callable[[], R], device: torch.device, *, pool: Any = None, search: bool = True
 ) -> tuple[torch.cuda.CUDAGraph, R]:
     """Return a graph of ``run``, which takes and gives the same memory each time, and what it gave.
 
     ``run`` is called WARM times before, and must wait for nothing. The graph is not replayed yet.
     ``pool`` is that of a graph (``graph.pool()``) which never runs at the same time: they share
-    their memory. Other threads may use the GPU meanwhile, but not wait for all of it. Raises
+    their memory. With ``search`` cuDNN tries out its convolutions, which takes a second for each of a
+    network's inputs, and takes the fastest; without, those of its own choice. Other threads may use the GPU meanwhile, but not wait for all of it. Raises
     whatever ``run`` raises, and RuntimeError for what no graph can hold.
     """
     stream, current = streams_of(device).capture, torch.cuda.current_stream(device)
     # the first run compiles and tries kernels out, and waits for the device: it is in the lock, too
-    with CAPTURING, _told(), torch.cuda.device(device), _fastest():
+    with CAPTURING, _told(), torch.cuda.device(device), _fastest(search):
         stream.wait_stream(current)
         with torch.cuda.stream(stream):  # where a capture fails, PyTorch by itself would stay on it
             for _ in range(WARM):
@@ -72,12 +73,12 @@ def _told() -> Iterator[None]:
 
 
 @contextmanager
-def _fastest() -> Iterator[None]:
-    """Let cuDNN try out its convolutions for each new shape, and take the fastest.
+def _fastest(search: bool) -> Iterator[None]:
+    """Let cuDNN try out its convolutions for each new shape, and take the fastest, or not.
 
     PyTorch's switch is the process's: whoever sets it holds the lock.
     """
-    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, search
     try:
         yield
     finally:

@@ -77,6 +77,7 @@ class CudaGraph:
                 lambda: network(*self._inputs),
                 device,
                 pool=None if other is None else other._graph.pool(),
+                search=False,  # a clip may be over before that was worth it
             )
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
