@@ -244,7 +244,8 @@ class Replayed:
 def test_a_graph_reads_and_writes_memory_of_its_own(monkeypatch):
     asked = []
 
-    def captured(run, device, *, pool):
+    def captured(run, device, *, pool, search):
+        assert not search
         asked.append(pool)
         outputs = run()
         return Replayed(run, outputs), outputs

@@ -38,9 +38,10 @@ def captured(
 
     ``run`` is called WARM times before, and must wait for nothing. The graph is not replayed yet.
     ``pool`` is that of a graph (``graph.pool()``) which never runs at the same time: they share
-    their memory. With ``search`` cuDNN tries out its convolutions, which takes a second for each of a
-    network's inputs, and takes the fastest; without, those of its own choice. Other threads may use the GPU meanwhile, but not wait for all of it. Raises
-    whatever ``run`` raises, and RuntimeError for what no graph can hold.
+    their memory. With ``search`` cuDNN tries its convolutions out, which takes a second for each
+    shape, and takes the fastest; without, it takes what it would step by step. Other threads may
+    use the GPU meanwhile, but not wait for all of it. Raises whatever ``run`` raises, and
+    RuntimeError for what no graph can hold.
     """
     stream, current = streams_of(device).capture, torch.cuda.current_stream(device)
     # the first run compiles and tries kernels out, and waits for the device: it is in the lock, too
@@ -78,7 +79,8 @@ def _fastest(search: bool) -> Iterator[None]:
 
     PyTorch's switch is the process's: whoever sets it holds the lock.
     """
-    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, search
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = before or search
     try:
         yield
     finally:
