@@ -99,3 +99,9 @@ def test_others_are_told_that_one_captures(said):
     captured(run, HERE)
     assert told == [True, True] * (WARM + 1)
     assert not busy()
+
+
+def test_without_a_search_convolutions_are_those_of_the_steps(said):
+    before, found = torch.backends.cudnn.benchmark, []
+    captured(lambda: found.append(torch.backends.cudnn.benchmark), HERE, search=False)
+    assert set(found) == {before}
