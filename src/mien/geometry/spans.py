@@ -15,8 +15,9 @@ from torch.nn import functional
 
 from mien.geometry.similarity import apply, compose, invert, scales
 
-MARGIN = 2
-"""Pixels beyond the crop that filters reach."""
+MARGIN = 2 + 1 / 256
+"""Pixels beyond the crop that filters reach; and a little, so that no rounding decides where a
+piece ends whose places are whole numbers."""
 
 UP = 2
 """A patch is looked up at this many times its own size: a bilinear look-up alone shows blocks."""

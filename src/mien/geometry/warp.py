@@ -20,9 +20,12 @@ from torch.nn import functional
 
 from mien.geometry.plain import CutRow, Map, cut_row, turned_back
 from mien.geometry.similarity import compose, scales
-from mien.geometry.spans import FAINT, MARGIN, UP, enlarged, finer
+from mien.geometry.spans import FAINT, UP, enlarged, finer
 from mien.kernels import usable
 from mien.types import Covered, Rectangle
+
+MARGIN = 2
+"""Pixels of a patch kept around what is not empty: the reach of the filters."""
 
 FINE = 2.5
 """A patch is turned at this many times its own size or more; the rest is mere enlarging."""
