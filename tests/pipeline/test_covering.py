@@ -14,9 +14,9 @@ from test_frame import cast, person
 from mien.evaluate.moving import Actor, Place, actor, play, times
 from mien.loader import Loader
 from mien.models import Catalogue, EmbedderContract, OcclusionContract, PixelFormat
-from mien.pipeline import ClipPipeline, Pipeline, Policy
+from mien.pipeline import ClipPipeline, Pipeline, Policy, patch
 from mien.pipeline.covering import Coverer
-from mien.pipeline.patch import seen_now, shown
+from mien.pipeline.patch import fitted, seen_now, shown
 from mien.stages.align import align
 from mien.stages.calm import DEPTH
 from mien.stages.embed import Embedder
@@ -55,7 +55,8 @@ def real(find):
     def make(paint=darker, before=None, **options):
         swap = FaceSwap(StandIn(paint), Catalogue().card("mien-256").contract)
         before = before or occlusion()
-        return Pipeline(find, embedder, swap, occlusion=before, color_match=False, **options)
+        options = {"color_match": False, **options}
+        return Pipeline(find, embedder, swap, occlusion=before, **options)
 
     return make
 
@@ -115,6 +116,31 @@ def test_crops_that_suit_both_networks_are_cut_once(real, passing, monkeypatch, 
         cut.clear()
         assert clip(frame).chosen
         assert len(cut) == cuts
+
+
+def test_what_is_one_graph_on_a_gpu_is_what_is_done_step_by_step(real, passing, monkeypatch):
+    calls, graphed = [], []
+
+    def whole(*given):
+        calls.append([len(each) for each in given])
+        return fitted(*given)
+
+    def network(name, function, device, **rest):
+        graphed.append(function)
+        return whole
+
+    results = []
+    for there in (False, True):
+        monkeypatch.setattr(patch, "graphable", lambda like, there=there: there)
+        monkeypatch.setattr(patch, "Graphed", network)
+        clip = ClipPipeline(real(color_match=True), cast(person()))
+        frames = copies(passing)[:6]
+        assert sum(bool(clip(frame).chosen) for frame in frames) > DEPTH
+        results.append(frames)
+    assert graphed == [fitted]
+    assert [each[4] for each in calls][: DEPTH + 2] == [*range(DEPTH + 1), DEPTH]  # frames before
+    for one, other in zip(*results, strict=True):
+        assert int((one.pixels.int() - other.pixels.int()).abs().max()) <= 1
 
 
 def test_frames_that_were_only_watched_are_asked_for_as_many_as_count(real, passing):

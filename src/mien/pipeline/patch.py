@@ -166,7 +166,7 @@ class PatchMaker:
                     share = seen_now(self.occlusion, frame, targets, crops)
                 else:
                     share = seen(targets, crops)
-        if patch.is_cuda and self.color_match and isinstance(share, Seen):
+        if graphable(patch) and self.color_match and isinstance(share, Seen):
             with watch("blend"):
                 given = patch, crops.pixels, outline, share.now, share.before, share.there
                 patch, mask, shape = self._fast(patch.device)(*given)
@@ -192,6 +192,11 @@ class PatchMaker:
             if device not in self._graphs:
                 self._graphs[device] = Graphed("the blend", fitted, device)
             return self._graphs[device]
+
+
+def graphable(like: Tensor) -> bool:
+    """Return whether a graph can hold what is done to ``like``."""
+    return like.is_cuda
 
 
 def fitted(
