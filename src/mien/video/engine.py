@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from copy import copy
@@ -32,8 +32,6 @@ from mien.media.clip import (
     StoredFrame,
     Written,
     ahead,
-    copy_clip,
-    why_not_copied,
 )
 from mien.media.clip.writer import explained_writing
 from mien.pipeline import MEMORY, NONE, ClipPipeline, Made, Seen, Stopwatch
@@ -45,6 +43,7 @@ from mien.video.preview import Preview
 from mien.video.progress import Pace, VideoProgress
 from mien.video.record import Record
 from mien.video.report import VideoReport, shares_of
+from mien.video.untouched import QUEUE, copied_as_it_is, copyable, encoded_again, timed
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +51,6 @@ CPU = torch.device("cpu")
 
 EIGHT_BITS = 8
 """Depth of the samples that become pictures on a GPU; more are worked on by the CPU."""
-
-QUEUE = 3
-"""Frames that wait for a thread, decoded ones and those to be encoded."""
 
 
 class _NothingToCompare(Exception):
@@ -88,8 +84,8 @@ def swap_clip(
         try:
             written = run()
         except _Untouched:
-            copied = _copyable(job)
-            written = _copy(job) if copied else _encode_again(job, progress)
+            copied = copyable(job)
+            written = copied_as_it_is(job) if copied else encoded_again(job, progress)
         if not run.marked:
             job.mark.take_away(job.output)
         if run.manifest is None:
@@ -123,68 +119,6 @@ def swap_clip(
         signed=run.signed,
         label=None if run.untouched else job.imprint.report(),
     )
-
-
-def _copyable(job: VideoJob) -> bool:
-    if job.sdr and not job.clip.look.tones.plain:
-        return False
-    settings = replace(job.settings, quality=None, preset=None)
-    return not why_not_copied(job.output, job.clip, settings=settings, start=job.span.start)
-
-
-def _copy(job: VideoJob) -> Written:
-    settings = replace(job.settings, quality=None, preset=None, tags=job.mark.tags_before)
-    start, end = job.span.start, job.span.end
-    return copy_clip(job.output, job.clip, settings=settings, start=start, end=end)
-
-
-def _encode_again(job: VideoJob, progress: Callable[[VideoProgress], object] | None) -> Written:
-    """Encode the clip as it is, without a mark.
-
-    That nothing is swapped is known at the end, and what a file says of itself was written into it
-    with the first frame.
-    """
-    clip = Clip(job.clip.path)
-    start, end = job.span.start, job.span.end
-    settings = replace(job.settings, tags={**job.settings.tags, **job.mark.tags_before})
-    writer = ClipWriter(job.output, clip, settings=settings, start=start, end=end)
-    frames = clip.frames(
-        start=start, end=end, sdr=job.sdr, fields=job.fields, hardware=job.hardware
-    )
-    pace = Pace(job.span.first, job.span.last, again=True)
-    reading, writing = Stopwatch(), Stopwatch()  # one for each thread
-    reading.seconds["decode"] = writing.seconds["encode"] = 0.0
-
-    def write(stored: StoredFrame) -> None:
-        with writing("encode"):
-            writer.write(stored)
-
-    with (
-        writer,
-        closing(ahead(_timed(frames, reading), QUEUE)) as decoded,
-        Behind(write, QUEUE) as behind,
-    ):
-        for number, stored in enumerate(decoded, 1):
-            behind.put(stored)
-            if progress is not None:
-                shares = shares_of({**reading.seconds, **writing.seconds})
-                progress(pace(number, stored.time, shares))
-    assert writer.result is not None
-    return writer.result
-
-
-def _timed(
-    frames: Generator[StoredFrame, None, None], watch: Stopwatch
-) -> Generator[StoredFrame, None, None]:
-    """Yield ``frames``; what they take is timed as decoding."""
-    with closing(frames):
-        while True:
-            with watch("decode"):
-                stored = next(frames, None)
-            if stored is None:
-                return
-            yield stored
-            del stored
 
 
 class _Run:
@@ -304,15 +238,9 @@ class _Run:
 
     def _complete(self, writer: ClipWriter) -> None:
         """Write the rest, and what goes beside the output, before that appears."""
-        job = self.job
-        if self.untouched and self.record.frames:
-            tags = {**job.settings.tags, **job.mark.tags_before}
-            again = _copyable(job) or bool(job.imprint)  # whose marks are on every frame by now
-            if again or not writer.say_instead(tags, job.settings.covers):
-                self._write_beside()
-                raise _Untouched
-        if self.untouched and self.record.frames:
-            writer.seal = None  # nothing is synthetic but what was so before
+        if self.untouched and self.record.frames:  # every one has marks, and none should
+            self._write_beside()
+            raise _Untouched
         writer.complete()
         self._write_beside()
 
@@ -439,8 +367,8 @@ class _Run:
             fields=job.fields,
             hardware=job.hardware,
         )
-        with closing(_timed(frames, self._reading)) as timed:
-            for stored in timed:
+        with closing(timed(frames, self._reading)) as decoded:
+            for stored in decoded:
                 with self._reading("convert"):
                     picture = self._picture(stored)
                 yield stored, picture

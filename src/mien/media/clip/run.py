@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
@@ -19,11 +19,10 @@ from mien.errors import ClipUnwritable
 from mien.media.clip.encoder import Clockwork, Decoding, new_context, rate_of, set_up
 from mien.media.clip.encoding import SEGMENT
 from mien.media.clip.fitting import Fitter
-from mien.media.clip.labels import BITEXACT, label, mux_options, said, track_tags
+from mien.media.clip.labels import BITEXACT, label, track_tags
 from mien.media.clip.look import Look
 from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.segments import Packet, Work
-from mien.media.clip.settings import Covers
 from mien.media.clip.stored import StoredFrame
 from mien.media.clip.tracks import Tracks, check_gap
 from mien.media.clip.trying import forget
@@ -137,19 +136,6 @@ class Run:
         self._in_segment += 1
         if self._in_segment == SEGMENT:
             self._end_segment()
-
-    def say_instead(self, tags: Mapping[str, str], covers: Covers) -> bool:
-        """Put these in the place of those in the settings, if the file is not begun yet."""
-        if self._work is None:
-            return False
-        order = self._order
-        self._output.options.clear()
-        self._output.options.update(mux_options(order.clip.info, order.container, order.path, tags))
-        if covers == "copy":
-            self._tracks.keep_covers()
-        self._output.metadata.clear()
-        self._output.metadata.update(said(order.clip.info, tags))
-        return True
 
     def finish(self) -> None:
         """Write what encoders hold back, finished segments, and the rest of the other tracks."""

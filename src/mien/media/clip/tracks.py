@@ -86,9 +86,6 @@ class Tracks:
         self.reports: list[TrackReport] = []
         self._lanes: dict[int, Lane] = {}
         self._covers: list[av.Packet[Any]] = []
-        self._covers_left: list[Any] = []
-        """Tracks that were left out as covers are dropped."""
-
         self._filled: dict[int, int] = {}
         """Frames in an AVI so far, empty ones too, by track."""
 
@@ -121,16 +118,6 @@ class Tracks:
                 self._input.seek(int(start * av.time_base))
         self._packets = read_tracks(self._input, self._wanted, seams)
         self._ahead: av.Packet[Any] | None = None
-
-    def keep_covers(self) -> None:
-        """Copy covers after all. Must come before the output's header is written."""
-        self._keeps_covers = True
-        left, self._covers_left = self._covers_left, []
-        indices = {track.index for track in left}
-        self.reports = [report for report in self.reports if report.index not in indices]
-        for track in left:
-            self._add(track)
-        self.reports.sort(key=lambda report: report.index)
 
     def advance(self, until: Fraction | None) -> None:
         """Write everything up to ``until``, seconds of the output; all there is if None."""
@@ -196,7 +183,6 @@ class Tracks:
         elif kind == "subtitle":
             self._add_text(track, codec)
         elif not self._keeps_covers and (kind == "cover" or _is_attached_picture(track)):
-            self._covers_left.append(track)
             self._report(track, "dropped", why="it may show a face that was swapped")
         elif kind == "attachment":
             if self._kind.attachments:

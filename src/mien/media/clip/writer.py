@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -26,7 +26,7 @@ from mien.media.clip.order import Order, Written, plan_for
 from mien.media.clip.reading import Clip
 from mien.media.clip.run import FULL, Run
 from mien.media.clip.segments import Work, digest_of, free_bytes
-from mien.media.clip.settings import ClipSettings, Covers
+from mien.media.clip.settings import ClipSettings
 from mien.media.clip.stored import StoredFrame
 
 ROOM = 1.3
@@ -108,16 +108,6 @@ class ClipWriter:
         """Delete the finished segments in ``work``: nobody will take them up."""
         if self._work is not None:
             self._work.remove()
-
-    def say_instead(self, tags: Mapping[str, str], covers: Covers) -> bool:
-        """Put these in the place of those in the settings; return whether it is not too late.
-
-        Without ``work`` it is after the first frame: a file's metadata are at its beginning.
-        """
-        if self._run is not None and not self._run.say_instead(tags, covers):
-            return False
-        self.settings = replace(self.settings, tags=tags, covers=covers)
-        return True
 
     def write(self, frame: StoredFrame) -> None:
         """Write the next frame, which ends with it. Raises ClipUnwritable, DiskFull."""
