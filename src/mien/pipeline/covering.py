@@ -65,7 +65,9 @@ class Covers:
         Float32 (K, S, S) in [0, 1]; or what was found, if the network saw these crops.
         """
         numbers = faces.ids.tolist()
-        if numbers and self._now.alike:
+        if not numbers:
+            return crops.pixels.new_ones(0, crops.size, crops.size)
+        if self._now.alike:
             return self._found(numbers)
         return self._seen(numbers, crops.matrices, crops.size)
 
@@ -91,8 +93,6 @@ class Covers:
             self._now()
 
     def _seen(self, numbers: list[int], matrices: Tensor, size: int) -> Tensor:
-        if not numbers:
-            return matrices.new_ones(0, size, size)
         seen = self._found(numbers)
         calm = calmed(seen.now, seen.before, seen.there)
         own = None

@@ -63,7 +63,7 @@ def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     Both are RGB (K, 3, H, W) in [0, 1], H and W at least GRAIN; ``weights`` (K, H, W) >= 0 says
     how much each pixel counts. Faces whose weights are all zero come back as they are.
     """
-    if usable(pixels):
+    if usable(pixels) and len(pixels):
         return in_kernels(pixels, target, weights, maps(pixels.device))
     lab = to_oklab(pixels)
     mean, covariance = _moments(lab, weights)
