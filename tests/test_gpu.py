@@ -72,6 +72,14 @@ def test_cut_and_paste(parts):
     assert torch.equal(other.cpu(), frame)
 
 
+@pytest.mark.parametrize("number", range(torch.cuda.device_count()))
+def test_kernels_run_where_the_pixels_are(parts, number):
+    frame, matrices, crops = parts
+    made = cut(frame.to(f"cuda:{number}"), matrices, 128)
+    assert made.device.index == number
+    assert float((made.cpu() - crops).abs().max()) < 1.5 * CODE
+
+
 def test_mask_color_and_poisson(parts):
     crops = parts[2]
     outline = oval().expand(2, -1, -1)

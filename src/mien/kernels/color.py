@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from mien.kernels.placing import placed
+
 CELLS = 16
 """Means of squares of pixels that one program sums up."""
 
@@ -23,6 +25,7 @@ LIGHT = tl.constexpr(0.5)
 """Lightness that sums are taken about, so that squares lose nothing."""
 
 
+@placed
 def match(
     pixels: Tensor,
     target: Tensor,

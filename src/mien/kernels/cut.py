@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from mien.kernels.placing import placed
+
 ACROSS, DOWN = 8, 8
 """Crop pixels of one program: 32 for each of its warps."""
 
@@ -22,6 +24,7 @@ TAPS = 6
 """Source pixels of a row that are read at once: reads wait for memory, not for each other."""
 
 
+@placed
 def cut(frames: Tensor, table: Tensor, rows: int, columns: int) -> Tensor:
     """Return crops, float32 (K, 3, rows, columns) in [0, 1], of ``frames``, uint8 (B, H, W, 3).
 

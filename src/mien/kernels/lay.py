@@ -9,10 +9,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from mien.kernels.placing import placed
+
 ROWS, COLUMNS = 8, 64
 """Pixels of one program."""
 
 
+@placed
 def lay(frames: Tensor, patches: Tensor, grids: Tensor, order: Tensor, faint: float) -> None:
     """Lay ``patches`` over ``frames``, uint8 (B, H, W, 3), in place.
 
