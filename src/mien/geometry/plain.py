@@ -46,6 +46,18 @@ class Similarity(NamedTuple):
         a, b = along / energy, across / energy
         return cls(a, b, to_x - a * from_x + b * from_y, to_y - b * from_x - a * from_y)
 
+    @classmethod
+    def of(cls, matrix: Points) -> Similarity:
+        """Return what a matrix (2, 3) does, of which it is one."""
+        (a, _, x), (b, _, y) = matrix
+        return cls(a, b, x, y)
+
+    @property
+    def rows(self) -> Map:
+        """The matrix (2, 3)."""
+        a, b, x, y = self
+        return (a, -b, x), (b, a, y)
+
     @property
     def scale(self) -> float:
         """By how much it stretches a length."""
@@ -95,7 +107,8 @@ def cut_row(matrix: Sequence[Sequence[float]], size: int, height: int, width: in
 
     ``matrix`` (2, 3), a similarity of finite numbers, takes frame pixels to crop pixels.
     """
-    scale, back = turned_back(matrix)
+    place = Similarity.of(matrix)
+    scale, back = place.scale, place.inverse().rows
     margin = MARGIN * max(1.0, 1 / max(scale, 1e-9))
     across, down = (
         _piece(line, size, margin, scale, length)
@@ -104,27 +117,26 @@ def cut_row(matrix: Sequence[Sequence[float]], size: int, height: int, width: in
     return CutRow(back, across, down, scale < 1)
 
 
-def turned_back(matrix: Sequence[Sequence[float]]) -> tuple[float, Map]:
-    """Return by how much a similarity (2, 3) stretches a length, and what takes it back."""
-    (a, b, x), (c, d, y) = matrix
-    scale = hypot(a, c)
-    determinant = max(scale * scale, float_info.min)
-    a, b, c, d = d / determinant, -b / determinant, -c / determinant, a / determinant
-    return scale, ((a, b, -a * x - b * y), (c, d, -c * x - d * y))
-
-
 def _piece(
     line: tuple[float, float, float], size: int, margin: float, scale: float, length: int
 ) -> tuple[int, int, int]:
     """Return the pixels of a frame's line that a crop needs, and how many they are resized to."""
-    along, across, shift = line
-    low, high = -0.5, size - 0.5
-    least = min(along * low, along * high) + min(across * low, across * high) + shift - margin
-    most = max(along * low, along * high) + max(across * low, across * high) + shift + margin
+    ends = -0.5, size - 0.5
+    low, high = reach(line, ends, ends)
+    least, most = low - margin, high + margin
     # held before they are rounded: where all shrinks to a point they have no end
     first = floor(min(max(least, 0), length - 1))
     last = min(ceil(min(max(most, first), length)) + 1, length)
     return first, last, max(1, round((last - first) * scale))
+
+
+def reach(
+    line: tuple[float, float, float], across: tuple[float, float], down: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the least and the most that a row of a map takes the places of a rectangle to."""
+    along, over, shift = line
+    x, y = [along * end for end in across], [over * end for end in down]
+    return min(x) + min(y) + shift, max(x) + max(y) + shift
 
 
 def _middle(points: Points) -> tuple[float, float]:
@@ -134,5 +146,5 @@ def _middle(points: Points) -> tuple[float, float]:
 
 def stacked(similarities: Iterable[Similarity], device: torch.device | None = None) -> Tensor:
     """Return K similarities as matrices, float32 (K, 2, 3)."""
-    rows = [((a, -b, x), (b, a, y)) for a, b, x, y in similarities]
+    rows = [one.rows for one in similarities]
     return torch.tensor(rows, dtype=torch.float32, device=device).reshape(-1, 2, 3)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mien.geometry.plain import CutRow, Map, cut_row, turned_back
+from mien.geometry.plain import CutRow, Map, Similarity, cut_row, reach
 from mien.geometry.similarity import compose, scales
 from mien.geometry.spans import FAINT, UP, enlarged, finer
 from mien.kernels import usable
@@ -171,8 +171,8 @@ def paste_rectangle(matrix: Tensor, support: Rectangle | int, size: tuple[int, i
         support = Rectangle(0, 0, support, support)
     height, width = size
     # the resize filter, then the bilinear one, each reach less than a pixel of the coarser grid
-    scale, back = turned_back(matrix.tolist())
-    box = _bounds(back, support, margin=1.0 + 1.0 / max(scale, 1e-9))
+    place = Similarity.of(matrix.tolist())
+    box = _bounds(place.inverse().rows, support, margin=1.0 + 1.0 / max(place.scale, 1e-9))
     return Rectangle(
         max(0, box.left), max(0, box.top), min(width, box.right), min(height, box.bottom)
     )
@@ -215,12 +215,10 @@ def _resize(image: Tensor, scale: float) -> tuple[Tensor, Tensor]:
 def _bounds(matrix: Map, box: Rectangle, margin: float) -> Rectangle:
     """Return the whole pixels around the image of ``box``'s pixel area, and ``margin`` more."""
     left, top, right, bottom = (value - 0.5 for value in box)
-    ends = []
-    for along, across, shift in matrix:
-        x, y = (along * left, along * right), (across * top, across * bottom)
-        ends.append((min(x) + min(y) + shift - margin, max(x) + max(y) + shift + margin))
-    (x0, x1), (y0, y1) = ends
-    return Rectangle(floor(x0), floor(y0), ceil(x1) + 1, ceil(y1) + 1)
+    (x0, x1), (y0, y1) = (reach(line, (left, right), (top, bottom)) for line in matrix)
+    return Rectangle(
+        floor(x0 - margin), floor(y0 - margin), ceil(x1 + margin) + 1, ceil(y1 + margin) + 1
+    )
 
 
 def _support(opacity: Tensor) -> Rectangle:
