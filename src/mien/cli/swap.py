@@ -348,12 +348,13 @@ def _run(
         progress("Loading networks")
         from mien.batch import swap_files
 
-        if any(job.clip for job in jobs):
+        clip_among = any(job.clip for job in jobs)
+        if clip_among:
             from mien.video import one_heap, share_cores
 
             one_heap()
         swapper = load_swapper(settings)
-        if any(job.clip for job in jobs):
+        if clip_among:
             share_cores(swapper.home)
         casting.begin(swapper, progress)
         if single and not (skip_existing and os.path.exists(jobs[0].output)):  # noqa: PTH110

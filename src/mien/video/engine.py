@@ -49,9 +49,6 @@ log = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")
 
-EIGHT_BITS = 8
-"""Depth of the samples that become pictures on a GPU; more are worked on by the CPU."""
-
 
 class _NothingToCompare(Exception):
     """Ends a comparison in which nothing differs."""
@@ -293,7 +290,8 @@ class _Run:
                 written.put((both, joined))
             if _wanted(starts[0], before.time):
                 with self._returning("return"):
-                    stored = with_room(self._home, lambda: film(before, done.frame, places))
+                    device = done.frame.pixels.device
+                    stored = with_room(device, lambda: film(before, done.frame, places))
                 written.put((writer, stored))
 
         with ExitStack() as stack:
@@ -346,7 +344,7 @@ class _Run:
     def _picture(self, stored: StoredFrame) -> Frame:
         """Return the upright picture of a frame, to be changed, on the GPU if it can be there."""
         look = stored.look
-        if self._home != CPU and look.tones.plain and look.layout.depth == EIGHT_BITS:
+        if self._home != CPU and look.tones.plain and not look.converter.deep:
             try:
                 return stored.picture(self._home)
             except torch.OutOfMemoryError as error:
@@ -355,7 +353,7 @@ class _Run:
         return stored.picture()
 
     def _made(self, seen: Seen) -> Made:
-        return with_room(self._home, lambda: self.pipeline.make(seen))
+        return with_room(seen.frame.pixels.device, lambda: self.pipeline.make(seen))
 
     def _decoded(self) -> Iterator[tuple[StoredFrame, Frame]]:
         """Yield frames, and their upright pictures to be changed."""
