@@ -1,6 +1,8 @@
 # Everything a fresh machine needs is Python 3.11 to 3.13 with venv, and make.
 PYTHON ?= python3
 VENV   ?= .venv
+# Tests run in as many processes, each of which may take 2.5 GB of memory.
+JOBS   ?= 2
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
@@ -19,7 +21,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 $(READY): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)

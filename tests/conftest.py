@@ -47,6 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, settings, here = (tmp_path_factory.mktemp(name) for name in ("home", "user", "here"))
     patch.setenv("MIEN_HOME", str(folder))
     patch.setenv("XDG_CONFIG_HOME", str(settings))  # for processes that tests start
+    patch.setenv("OMP_NUM_THREADS", "1")  # as below, in those processes
     patch.setattr("mien.settings.user_config_path", lambda name, appauthor: settings / name)
     temporary = tmp_path_factory.mktemp("temporary")
     patch.setenv("TMPDIR", str(temporary))

@@ -21,6 +21,7 @@ from filmed import negative
 from PIL import Image
 
 from mien import Swapper
+from mien.bench import QUICK
 from mien.cli.app import run
 from mien.engines import OnnxEngine
 
@@ -34,6 +35,7 @@ def kitchen(tmp_path_factory):
     """Follow the page from top to bottom in a folder of its own.
 
     Python and plain commands of mien run in this process, which has its libraries loaded already.
+    How long speed is measured is not for the page to say: here, not long.
     """
     folder = tmp_path_factory.mktemp("kitchen")
     shutil.copytree(ROOT / "examples", folder / "examples")
@@ -46,6 +48,8 @@ def kitchen(tmp_path_factory):
     patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
     patch.setattr("mien.settings.user_config_path", lambda name, appauthor: folder / "config")
     patch.setattr(sys, "stdin", io.StringIO())
+    patch.setattr("mien.doctor.speed.SECONDS", 1.0)
+    patch.setitem(QUICK, "seconds", 0.2)
     patch.chdir(folder)
     try:
         for language, name, content in BLOCK.findall(PAGE):

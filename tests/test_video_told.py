@@ -320,7 +320,7 @@ def quick(engine, inputs):
 OnnxEngine.__call__ = quick
 swapper = mien.Swapper(threads=1)
 dev = swapper.identity(sys.argv[1], consent="A generated portrait.")
-for _ in range(9):
+for _ in range(6):
     swapper.swap_video(sys.argv[2], dev, output=sys.argv[3])
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     print(pages, len(list(Path("/proc/self/fd").iterdir())), threading.active_count())
