@@ -134,7 +134,7 @@ def measured(
     for share in (95, 99):
         say(f"upload to download, p{share}", float(np.percentile(times, share)))
     say("p99 / p50", rows["upload to download, p99"] / rows["upload to download, p50"], "")
-    held = [frame.pin_memory() for frame in frames] if device.type == "cuda" else frames
+    held = pinned(frames, device)
     for lanes in options.lanes:
         speed = streamed(replay, held, options.frames, lanes)
         say(f"streamed, {lanes} lane(s)", speed, "frames a second")
@@ -152,8 +152,9 @@ def measured(
             torch.cuda.empty_cache()
     for name, action in pieces(whole, parts, first, outcome, people).items():
         say(name, timed(action, device, min(options.frames, 200)))
-    steady = WholeFrame(parts, height=height, width=width, slots=faces, who=who, steady=True)
-    steadied(steady.to(device), options, people, frames, say)
+    for follow in (False, True):
+        steady = WholeFrame(parts, height=height, width=width, slots=faces, who=who, steady=True)
+        steadied(steady.to(device), options, people, frames, say, follow=follow)
     return rows
 
 
@@ -201,16 +202,40 @@ def in_batches(
 
 
 def steadied(
-    whole: WholeFrame, options: argparse.Namespace, people: Tensor, frames: list[Tensor], say: Say
+    whole: WholeFrame,
+    options: argparse.Namespace,
+    people: Tensor,
+    frames: list[Tensor],
+    say: Say,
+    *,
+    follow: bool,
 ) -> None:
-    """Say how long a frame takes whose faces are steadied, and how long that alone."""
+    """Say how long a frame takes whose faces are steadied, or followed as well."""
     device = people.device
-    first = frames[0].to(device)
-    times = latencies(Replay(whole, people, None, frame=first), frames, options.frames)
-    say("upload to download, faces steadied, p50", statistics.median(times), "ms")
-    say("upload to download, faces steadied, p99", float(np.percentile(times, 99)), "ms")
-    alone = timed(steadying(whole, first), device, min(options.frames, 200))
-    say("steadying", alone, "ms")
+    first, ways = frames[0].to(device), "followed" if follow else "steadied"
+    moving = [*frames, *frames[-2:0:-1]]  # there and back: nothing jumps
+    replay = Replay(whole, people, None, frame=first, follow=follow)
+    times = latencies(replay, moving, options.frames)
+    say(f"upload to download, faces {ways}, p50", statistics.median(times), "ms")
+    say(f"upload to download, faces {ways}, p99", float(np.percentile(times, 99)), "ms")
+    clip = [Frame(frame, time=Fraction(i, 25)) for i, frame in
+            enumerate(around(pinned(moving, device), options.frames))]  # fmt: skip
+    replay.restart()
+    began = perf_counter()
+    for _ in replay.stream(clip):
+        pass
+    say(f"streamed, faces {ways}", len(clip) / (perf_counter() - began), "frames a second")
+    if replay.foresight is not None:
+        say("of all frames, followed", replay.foresight.followed / (2 * len(clip) + 20), "")
+        say("of all frames, followed in vain", replay.foresight.in_vain / (2 * len(clip) + 20), "")
+    else:
+        alone = timed(steadying(whole, first), device, min(options.frames, 200))
+        say("steadying", alone, "ms")
+
+
+def pinned(frames: list[Tensor], device: torch.device) -> list[Tensor]:
+    """Return ``frames`` as a GPU takes them without a copy, where ``device`` is one."""
+    return [frame.pin_memory() for frame in frames] if device.type == "cuda" else frames
 
 
 def streamed(replay: Replay, held: list[Tensor], count: int, lanes: int) -> float:
@@ -267,7 +292,7 @@ def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
     For those that steady faces they are 1/25 second apart.
     """
     on_gpu = replay.device.type == "cuda"
-    held = [frame.pin_memory() if on_gpu else frame for frame in frames]
+    held = pinned(frames, replay.device)
     back = torch.empty(frames[0].shape, dtype=torch.uint8, pin_memory=on_gpu)
     times = []
     for number, frame in enumerate(around(held, count + 20)):
@@ -318,7 +343,7 @@ def pieces(
     points, count = outcome.points.clone(), len(outcome.points)
     swap, size = parts["swapper"], parts["swapper"].contract.size
     matrices = fit_similarity(points, template("arcface_128").at(size).to(points))
-    mesh, _, _ = whole.place(frame, points)
+    mesh, *_ = whole.place(frame, points)
     crops = warp.cut(frame, matrices, size)
     mask = face_mask(apply(matrices, mesh), size)
     given = {

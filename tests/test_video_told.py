@@ -245,7 +245,7 @@ def test_an_input_is_not_written_over(swapper, dev, clips, tmp_path):
         swapper.swap_video(source, dev, output=tmp_path / "out.gif")
 
 
-def test_better_quality_makes_larger_files(swapper, dev, clips, tmp_path):
+def test_better_quality_makes_larger_files(swapper, dev, clips, one_watermark, tmp_path):
     sizes = []
     for quality in (20, 60, 90, 99):
         out = tmp_path / f"{quality}.mkv"  # its manifest is beside it

@@ -22,7 +22,7 @@ class Inverted(nn.Module):
 
     steady = None
 
-    def forward(self, pixels, people, replaced=None, elapsed=None):
+    def forward(self, pixels, people, replaced=None, elapsed=None, *, follow=False):
         def slots(*shape):
             return torch.zeros(len(pixels), 2, *shape, device=pixels.device)
 
@@ -35,6 +35,7 @@ class Inverted(nn.Module):
             roles=torch.arange(2, device=pixels.device).expand(len(pixels), 2) - 1,
             faulty=slots() > 0,
             guesses=torch.ones(len(pixels), dtype=torch.int64, device=pixels.device),
+            quiet=torch.zeros(len(pixels), dtype=torch.bool, device=pixels.device),
         )
 
 

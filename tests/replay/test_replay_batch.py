@@ -17,6 +17,7 @@ from mien.geometry import fit_similarity, template
 from mien.models import Catalogue
 from mien.replay import detect, graph, landmark, warp
 from mien.replay import frame as frame_module
+from mien.replay.foresight import REST, Foresight
 from mien.replay.frame import Outcome, Part, WholeFrame
 from mien.replay.graph import Replay
 from mien.replay.packing import Packing
@@ -173,7 +174,7 @@ def test_what_is_compiled_has_no_breaks(parts, monkeypatch):
 
 
 def test_streams_of_batches_keep_the_order():
-    def negative(pixels, people, replaced, elapsed):
+    def negative(pixels, people, replaced, elapsed, follow):
         return replace(found(len(pixels)), pixels=255 - pixels, guesses=pixels[:, 0, 0, 0].long())
 
     swap = torch.nn.Module()
@@ -209,6 +210,7 @@ def found(batch, slots=2):
         roles=torch.arange(count).view(batch, slots) - 1,
         faulty=torch.arange(count).view(batch, slots) % 2 == 0,
         guesses=torch.arange(batch) - 7,
+        quiet=torch.arange(batch) % 2 == 0,
     )
 
 
@@ -226,10 +228,13 @@ def test_what_is_packed_is_unpacked(batch, slots):
 class Lane:
     """A lane whose graph makes a negative, and says how bright each frame was."""
 
+    steady = foresight = None
+
     def __init__(self, batch):
         self.device = torch.device("cpu")
         self.frames, self.outcome = torch.zeros(batch, 4, 6, 3, dtype=torch.uint8), found(batch)
-        self.packing = Packing(self.outcome)
+        packing, alone = Packing(self.outcome), self.outcome.frame(0)
+        self.whole = graph._Graph(None, self.outcome, alone, packing)
         self.up, self.down = SimpleNamespace(), SimpleNamespace()
         for stream in (self.up, self.down):
             for name in ("wait_stream", "wait_event", "synchronize"):
@@ -240,13 +245,13 @@ class Lane:
     def used_on(self, stream):
         yield
 
-    def __call__(self, frames, elapsed):
+    def __call__(self, frames, elapsed, *, follow):
         self.frames.copy_(frames)
         self.elapsed.append(elapsed)
         self.seen.append(self.frames[:, 0, 0, 0].tolist())
         self.outcome.pixels.copy_(255 - self.frames)
         self.outcome.guesses.copy_(self.frames[:, 0, 0, 0])
-        return self.outcome
+        return self.whole
 
 
 @pytest.fixture
@@ -271,9 +276,7 @@ def test_a_call_takes_its_turn_on_a_work_stream(at_once, monkeypatch):
     swap = torch.nn.Module()
     swap.steady = None
     replay = Replay(swap, people(), None, frame=frame)
-    lane = Lane(1)
-    lane.alone = lane.outcome.frame(0)
-    replay._lanes = [lane]
+    replay._lanes = [Lane(1)]
     assert replay(frame[None]).pixels.shape == (1, 4, 6, 3)
     assert torch.equal(replay(frame).pixels, 255 - frame)
     assert said == ["work waits", "the caller waits"] * 2
@@ -298,3 +301,56 @@ def test_frames_go_through_lanes_in_batches(at_once, batch, lanes, count):
         lane.append(one)
     assert [lane.seen for lane in made] == seen
     assert [lane.elapsed for lane in made] == [[one[-1] / 8 for one in each] for each in seen]
+
+
+# Frames that are followed
+
+
+class Sum:
+    """What stands for the faces that are known: the sum of all frames so far."""
+
+    def __init__(self):
+        self.total = torch.zeros((), dtype=torch.int64)
+
+    def state(self):
+        return (self.total.clone(),)
+
+    def keep(self, state):
+        state[0].copy_(self.total)
+
+    def take(self, state):
+        self.total.copy_(state[0])
+
+
+class Following(Lane):
+    """A lane that says the sum of its frames, but for followed ones that are ``loud``."""
+
+    def __init__(self, loud):
+        super().__init__(1)
+        self.loud, self.steady, self.foresight = loud, Sum(), Foresight()
+
+    def __call__(self, frames, elapsed, *, follow):
+        used = super().__call__(frames, elapsed, follow=follow)
+        number = int(frames[0, 0, 0, 0])
+        wrong = follow and number in self.loud
+        self.steady.total += 1000 if wrong else number
+        self.outcome.guesses.copy_(self.steady.total)
+        self.outcome.quiet.fill_(not wrong)
+        return used
+
+
+@pytest.mark.parametrize("loud", [set(), {5}, {4, 5}, {3, 14, 25, 39}, set(range(40))])
+def test_of_a_stream_what_was_followed_in_vain_is_made_again_and_all_after_it(at_once, loud):
+    lane, count = Following(loud), 40
+    frames = ((torch.full((4, 6, 3), i, dtype=torch.uint8), 0.04) for i in range(count))
+    for number, outcome in enumerate(graph._through([graph._Stream(lane)], frames)):
+        assert outcome.pixels.unique().tolist() == [255 - number]
+        assert int(outcome.guesses) == sum(range(number + 1))
+    assert number == count - 1
+    foresight = lane.foresight
+    assert (foresight.in_vain > 0) == bool(loud)
+    assert foresight.in_vain <= count / REST + 1
+    if not loud:
+        # three are on their way before it is known that the first is quiet
+        assert foresight.followed == count - graph.RING
+        assert len(lane.seen) == count

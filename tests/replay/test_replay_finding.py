@@ -41,7 +41,8 @@ def test_a_look_is_the_detectors(engine, frame):
 def test_meshes_are_the_landmarkers(engine, frame, find):
     wanted = find(frame)
     place = Landmarks(engine("facemesh"), CATALOGUE.card("facemesh").contract)
-    mesh, points, presence = place(frame, wanted.points)
+    mesh, points, presence, moving = place(frame, wanted.points)
+    assert not moving.any()
     unit = (wanted.points[:, 0] - wanted.points[:, 1]).norm(dim=1)[:, None, None]
     assert float(((mesh - wanted.mesh[..., :2]) / unit).abs().max()) < 0.03
     assert float(((points - wanted.points) / unit).abs().max()) < 0.02

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from threading import Thread
 
@@ -214,7 +215,7 @@ def clip(frames):
 def steady(parts, people, frames):
     height, width = frames[0].shape[:2]
     whole = WholeFrame(parts, height=height, width=width, slots=4, who="all", steady=True).cuda()
-    return Replay(whole, people, None, frame=frames[0].cuda())
+    return Replay(whole, people, None, frame=frames[0].cuda(), follow=False)
 
 
 @pytest.fixture(scope="module")
@@ -276,3 +277,93 @@ def test_more_slots_know_who_was_there(parts, people, clip):
     assert sorted(frames(on_gpu[2]).ids[:4].tolist()) == [0, 1, 2, 3]
     assert frames.slots == 8
     assert sorted(frames(on_gpu[3]).ids[:4].tolist()) == [0, 1, 2, 3]
+
+
+# Faces that are followed
+
+
+@pytest.fixture(scope="module")
+def long(frames):
+    """Return frames of a slow pan with a cut to a darker, other picture amid it."""
+    moving = [frames[0].roll(i, dims=1).contiguous() for i in range(24)]
+    moving[14:] = [80 - (each * 0.3).byte().flip(0).contiguous() for each in moving[14:]]
+    return [Frame(pixels, time=Fraction(i, 25)) for i, pixels in enumerate(moving)]
+
+
+@pytest.fixture(scope="module")
+def follower(parts, people, frames):
+    """Return what makes a replay that follows, or none that does."""
+    height, width = frames[0].shape[:2]
+
+    def make(*, follow):
+        whole = WholeFrame(parts, height=height, width=width, slots=4, who="all", steady=True)
+        return Replay(whole.cuda(), people, None, frame=frames[0].cuda(), follow=follow)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def following(follower):
+    return follower(follow=True)
+
+
+@pytest.fixture(scope="module")
+def looked_for(follower, long):
+    """Return ids, points and pixels of frames none of which is followed."""
+    found = follower(follow=False).stream(long)
+    return [(each.ids.clone(), each.points.clone(), each.pixels.clone()) for each in found]
+
+
+def as_looked_for(outcomes, looked_for):
+    for number, (made, (ids, points, _)) in enumerate(zip(outcomes, looked_for, strict=True)):
+        assert made.ids.tolist() == ids.tolist(), number
+        there = ids >= 0
+        assert float((made.points.cpu() - points)[there].norm(dim=-1).max()) < 1.5, number
+
+
+@pytest.mark.parametrize("place", ["cuda", "cpu"])
+def test_faces_are_followed_where_they_are_found(following, long, looked_for, place):
+    following.restart()
+    before = following.foresight.followed
+    given = (Frame(each.pixels.to(place), time=each.time) for each in long)
+    as_looked_for((following(frame) for frame in given), looked_for)
+    assert following.foresight.followed - before >= 13
+
+
+def test_a_stream_follows_and_makes_again_what_nobody_expected(following, long, looked_for):
+    for _ in range(2):
+        following.restart()
+        before = following.foresight.followed, following.foresight.in_vain
+        kept = ("pixels", "ids", "points")
+        made = [
+            replace(each, **{name: getattr(each, name).clone() for name in kept})
+            for each in following.stream(long)
+        ]
+        as_looked_for(made, looked_for)
+        assert following.foresight.followed - before[0] >= 8
+        assert following.foresight.in_vain - before[1] == 1
+        # the frame after the cut is as if none before had been followed
+        assert same(made[14].pixels, looked_for[14][2])
+
+
+def test_a_followed_graph_does_what_its_steps_do(following, follower, long):
+    steps = follower(follow=True)
+    steps._lanes = []
+    following.restart()
+    for frame in long[:14]:
+        on_gpu = Frame(frame.pixels.cuda(), time=frame.time)
+        made, wanted = following(on_gpu), steps(on_gpu)
+        assert made.ids.tolist() == wanted.ids.tolist()
+        assert float((made.points - wanted.points).norm(dim=-1).max()) < 0.3
+        assert same(made.pixels.cpu(), wanted.pixels.cpu())
+    assert steps.foresight.followed == 13
+
+
+@torch.inference_mode()
+def test_nothing_waits_where_faces_are_followed(following, long):
+    frame = long[0].pixels.cuda()
+    elapsed = torch.full((), 0.04, dtype=torch.float64, device="cuda")
+    for _ in range(2):
+        following.run(frame, elapsed, follow=True)  # libraries set themselves up
+    with nothing_waits():
+        following.run(frame, elapsed, follow=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from itertools import pairwise
 from math import sin
 
 import pytest
@@ -12,22 +9,15 @@ import torch
 from moving import CLOUD, FIVE, at
 from waiting import Watch
 
-from mien.engines import OnnxEngine
-from mien.evaluate.moving import Place, actor, play, times
-from mien.models import Catalogue
 from mien.pipeline.following import LARGER
-from mien.replay.capacity import AnyFrame
-from mien.replay.detect import Look
-from mien.replay.frame import Part, WholeFrame
-from mien.replay.graph import Replay
-from mien.replay.landmark import Landmarks
+from mien.replay.foresight import Foresight
 from mien.replay.pairs import pairs
 from mien.replay.shot import Shots
 from mien.replay.steady import SteadySlots
 from mien.stages.cut import CutFinder
 from mien.stages.steady import Steady
 from mien.stages.track import KEEP, UNCONFIRMED
-from mien.types import Faces, Frame
+from mien.types import Faces
 
 FRAME = torch.zeros(3, 48, 64)
 RATE = 30
@@ -37,11 +27,15 @@ class World:
     """Faces by hand before a detector and a mesh network by hand.
 
     Both see those of ``faces``, whose places are (x, y, size), that are not in ``hidden``; the
-    detector misses those in ``missed``, too.
+    detector misses those in ``missed``, too. With ``foresight`` frames are followed as in a Replay.
     """
+
+    foresight = None
 
     def __init__(self, slots, noise=0.0):
         self.steady = SteadySlots((48, 64), slots=slots)
+        if World.foresight is not None:
+            self.foresight = World.foresight()
         self.slots, self.noise = slots, noise
         self.draw = torch.Generator().manual_seed(0)
         self.faces, self.hidden, self.missed = {}, set(), set()
@@ -49,7 +43,7 @@ class World:
 
     def place(self, points):
         """Return the mesh of the nearest face that can be seen; elsewhere anything at all."""
-        meshes, fives, presences = [], [], []
+        meshes, fives, presences, moving = [], [], [], []
         for at_ in points.mean(dim=1):
             near = [
                 (float((at_ - torch.tensor([x, y])).norm()) / size, name)
@@ -64,7 +58,10 @@ class World:
             meshes.append(mesh)
             fives.append(five)
             presences.append(self.presence if way < 0.6 else -5.0)
-        return torch.stack(meshes), torch.stack(fives), torch.tensor(presences)
+            off = float((five.mean(dim=0) - at_).norm() / (five[0] - five[1]).norm())
+            moving.append(off > 0.05)
+        tensors = torch.tensor(presences), torch.tensor(moving)
+        return torch.stack(meshes), torch.stack(fives), *tensors
 
     def see(self, elapsed=1 / RATE, **faces):
         """Return the faces by id, and what was followed."""
@@ -81,7 +78,7 @@ class World:
         places += [FIVE * 10] * (self.slots - len(seen))
         scores = torch.tensor([0.9] * len(seen) + [0.0] * (self.slots - len(seen)))
         gap = torch.tensor(elapsed, dtype=torch.float64)
-        made = self.steady(FRAME, torch.stack(places), scores, self.place, gap)
+        made = self.made(elapsed, gap, torch.stack(places), scores)
         found = {}
         for row, number in enumerate(made.ids.tolist()):
             assert (number >= 0) == bool(made.there[row])
@@ -91,11 +88,33 @@ class World:
                 found[min(near, key=near.get)] = number
         return found, made
 
+    def made(self, elapsed, gap, places, scores):
+        """Return the faces, followed where that is right."""
+        steady, ahead = self.steady, self.foresight
+        if ahead is None or not ahead.follow(elapsed):
+            made = steady(FRAME, places, scores, self.place, gap)
+            if ahead is not None:
+                assert not ahead.told(bool(made.quiet), followed=False)
+            return made
+        known = steady.state()
+        made = steady.follow(self.place, gap)
+        told, quiet = steady.confirmed(made, FRAME, places, scores)
+        if not ahead.told(bool(quiet), followed=True):
+            return made._replace(scores=told)
+        steady.take(known)
+        return self.made(elapsed, gap, places, scores)
+
 
 @pytest.fixture(autouse=True)
 def without_gradients():
     with torch.inference_mode():
         yield
+
+
+@pytest.fixture(autouse=True, params=[None, Foresight], ids=["looked for", "followed"])
+def way(request, monkeypatch):
+    """Faces are looked for in every frame, or followed where that will do."""
+    monkeypatch.setattr(World, "foresight", request.param)
 
 
 # The filter
@@ -311,7 +330,7 @@ def test_nothing_depends_on_what_is_seen():
     gap = torch.tensor(0.03, dtype=torch.float64)
 
     def place(points):
-        return mesh + 0 * points.sum(), five, presence
+        return mesh + 0 * points.sum(), five, presence, presence < 0
 
     with Watch() as watch:
         wanted = steady(FRAME, places, scores, place, gap)
@@ -334,93 +353,3 @@ def test_what_is_known_is_handed_on_to_more_slots_and_fewer():
     assert small.see(a=(100.0, 150.0, 80.0))[0] == {"a": 0}
     small.steady.reset()
     assert small.see(a=(100.0, 150.0, 80.0))[0] == {"a": 0}
-
-
-# With networks
-
-
-@pytest.fixture(scope="module")
-def parts():
-    names = {"detector": "yunet", "mesh": "facemesh", "swapper": "mien-lite"}
-    cards = {role: Catalogue().card(name) for role, name in names.items()}
-    return {
-        role: Part(OnnxEngine(card.name, card.read, threads=1), card.contract)
-        for role, card in cards.items()
-    }
-
-
-@pytest.fixture(scope="module")
-def clip(load):
-    """Return frames of a still head before a camera with noise."""
-    head = actor(torch.from_numpy(load("ben")), 180, lambda t: Place(160, 120))
-    return list(play([head], times(0.5, RATE), size=(240, 320), noise=4))
-
-
-def test_a_still_head_trembles_less_and_is_found_where_the_detector_is_blind(parts, clip):
-    detector, mesh = parts["detector"], parts["mesh"]
-    look = Look(detector.network, detector.contract, height=240, width=320, side=320, slots=2)
-    place, steady = Landmarks(mesh.network, mesh.contract), SteadySlots(look.size, slots=2)
-    raw, kept = [], []
-    for before, frame in pairwise([None, *clip]):
-        pixels = frame.pixels
-        elapsed = float(frame.time - before.time) if before else 0.0
-        (places,), (scores,) = look(pixels[None])
-        raw.append(place(pixels, places)[0][0])
-        if len(raw) % 5 == 0:
-            scores = torch.zeros_like(scores)
-        gap = torch.tensor(elapsed, dtype=torch.float64)
-        places = places * (scores > 0)[:, None, None]
-        (small,), _ = look.resized(pixels[None])
-        made = steady(small, places, scores, partial(place, pixels), gap)
-        assert made.ids.tolist() == [0, -1]
-        kept.append(made.mesh[0])
-    jitter = [float(torch.stack(x)[5:].std(dim=0).mean()) for x in (raw, kept)]
-    assert jitter[1] < 0.5 * jitter[0]
-
-
-@pytest.fixture
-def people():
-    draw = torch.Generator().manual_seed(0)
-    return torch.nn.functional.normalize(torch.randn(1, 128, generator=draw), dim=1)
-
-
-def test_replays_take_frames_with_their_times(parts, clip, people):
-    def replay(steady):
-        whole = WholeFrame(parts, height=240, width=320, slots=1, steady=steady)
-        return Replay(whole, people, None, frame=clip[0].pixels)
-
-    steady, plain = replay(True), replay(False)
-    made = [(each.ids.tolist(), each.pixels) for each in steady.stream(clip[:3])]
-    assert [ids for ids, _ in made] == [[0]] * 3
-    alone = [plain(frame) for frame in clip[:3]]
-    assert [each.ids.tolist() for each in alone] == [[-1]] * 3
-    assert torch.equal(made[0][1], alone[0].pixels)
-    assert not torch.equal(made[2][1], alone[2].pixels)
-    steady.restart()
-    assert torch.equal(steady(clip[0]).pixels, made[0][1])
-    assert torch.equal(steady(clip[1]).pixels, made[1][1])
-    with pytest.raises(ValueError, match=r"time.*mien\.types\.Frame"):
-        steady(clip[0].pixels)
-    with pytest.raises(ValueError, match=r"lanes.*steadied"):
-        next(steady.stream(clip, lanes=2))
-    whole = steady._whole
-    with pytest.raises(ValueError, match=r"batch.*steadied"):
-        Replay(whole, people, None, frame=clip[0].pixels, batch=2)
-    with pytest.raises(ValueError, match=r"frames.*steadied"):
-        whole(torch.stack([frame.pixels for frame in clip[:2]]), people)
-
-
-def test_any_number_of_faces_is_followed(parts, clip, people):
-    frames = AnyFrame(parts, people, device="cpu", steady=True)
-    two = [replace(f, pixels=torch.cat([f.pixels, f.pixels.flip(1)])) for f in clip[:5]]
-    assert frames(two[0]).ids.tolist()[:2] == [0, 1]
-    assert frames.slots == 4
-    points = frames(two[1]).points.clone()
-    frames._step = 0  # as after a long rest: the frame is made again with more slots
-    again = frames(Frame(two[2].pixels, time=two[2].time))
-    assert frames.slots == 4
-    assert again.ids.tolist()[:2] == [0, 1]
-    alone = WholeFrame(parts, height=480, width=320, slots=4)(two[2].pixels, people)
-    assert not torch.equal(again.points[0], alone.points[0])  # it is smoothed
-    assert float((again.points[:2] - points[:2]).norm(dim=-1).max()) < 2
-    assert frames(clip[3]).ids.tolist()[0] == 2  # another size is another shot

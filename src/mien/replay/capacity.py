@@ -16,7 +16,7 @@ from torch import Tensor
 from mien.errors import InvalidOption
 from mien.replay.frame import Outcome, Part, WholeFrame
 from mien.replay.graph import Clock, Replay, shown
-from mien.replay.steady import SteadySlots
+from mien.replay.steady import State
 from mien.types import Frame
 
 SLOTS = (1, 2, 4, 8, 16)
@@ -55,7 +55,8 @@ class AnyFrame:
         self._replays: OrderedDict[tuple[int, int, int], Replay] = OrderedDict()
         self._step, self._roomy = 0, 0
         self._clock = Clock() if options.get("steady") else None
-        self._last: tuple[tuple[int, int], SteadySlots] | None = None
+        self._size: tuple[int, ...] = ()
+        self._last: Replay | None = None
 
     @property
     def slots(self) -> int:
@@ -69,19 +70,20 @@ class AnyFrame:
         to 16 faces are found; the outcome's tensors hold until the next call. Raises InvalidOption.
         """
         pixels, elapsed = shown(frame), 0.0
-        known: tuple[Tensor, ...] | None = None
         if self._clock is not None:
-            elapsed = self._clock(frame)
-            if self._last is not None:
-                size, steady = self._last
-                known = steady.state()  # the frame may be made again
-                elapsed = elapsed if size == pixels.shape[:2] else 0.0
+            elapsed, size = self._clock(frame), tuple(pixels.shape[:2])
+            elapsed = elapsed if size == self._size else 0.0
+            self._size = size
+        known: State | None = None
         while True:
-            outcome = self._made(pixels, elapsed, known)
+            replay = self._replay(pixels)
+            self._hand_on(replay, known)
+            outcome = replay.work(pixels, elapsed)
             guesses = int(outcome.guesses)
             if guesses < self.slots or self._step == len(SLOTS) - 1:
                 break
             self._step, self._roomy = self._step + 1, 0
+            known = replay.known
         roomy = self._step > 0 and guesses < SLOTS[self._step - 1]
         self._roomy = self._roomy + 1 if roomy else 0
         if self._roomy == REST:
@@ -94,19 +96,13 @@ class AnyFrame:
         for replay in self._replays.values():
             replay.cast(people, replaced)
 
-    def _made(self, pixels: Tensor, elapsed: float, known: tuple[Tensor, ...] | None) -> Outcome:
-        """Return what becomes of a frame in as many slots as there are now.
-
-        ``known`` is what was known before it, if faces are steadied.
-        """
-        replay = self._replay(pixels)
-        steady = replay.steady
-        if steady is not None:
-            height, width, _ = pixels.shape
-            if known is not None and (self._last is None or steady is not self._last[1]):
-                steady.take(known)
-            self._last = (height, width), steady
-        return replay.work(pixels, elapsed)
+    def _hand_on(self, replay: Replay, known: State | None) -> None:
+        """Let ``replay`` know what is ``known``; None for all that the last one knows."""
+        last, self._last = self._last, replay
+        if last is None or last is replay or last.steady is None:
+            return
+        assert replay.steady is not None
+        replay.steady.take(last.steady.state() if known is None else known)
 
     def _replay(self, frame: Tensor) -> Replay:
         height, width, _ = frame.shape

@@ -49,6 +49,10 @@ Who = Literal["largest", "all", "person"]
 SIDE = 640
 """What a frame's longer side is looked at as: faces from a thirtieth of it up are found."""
 
+Confirmed = Callable[[], tuple[Tensor, Tensor, Tensor]]
+"""Returns scores of the faces that were found, (B K,), and the detector's, (B, K), and whether all
+is as it was expected, (). Called where what is done aside goes on."""
+
 IN_ORDER = "1 where faces are steadied: each frame needs to know the one before"
 """How many frames, or lanes, at once."""
 
@@ -109,6 +113,10 @@ class Outcome:
 
     guesses: Tensor
     """int64 (): places that the detector took for faces; as many as slots may hide more."""
+
+    quiet: Tensor
+    """bool (): where faces are steadied, whether the next frame may be followed. One that was
+    followed, and was not quiet, is not what it should be."""
 
     def frame(self, number: int) -> Outcome:
         """Return that of one frame of a batch, in the same memory."""
@@ -187,34 +195,33 @@ class WholeFrame(nn.Module):
         people: Tensor,
         replaced: Tensor | None = None,
         elapsed: Tensor | None = None,
+        *,
+        follow: bool = False,
     ) -> Outcome:
         """Return frames with their faces swapped; ``pixels``, uint8 ([B,] H, W, 3), stays as it is.
 
         ``people`` (R, D) are the embeddings that faces receive, ``replaced`` (R, D) of those whose
         faces receive them, for "person". ``elapsed`` is for ``steady``: seconds since the frame
-        before, float64 (); None begins a new clip. One frame's outcome has no leading dimension.
-        Raises InvalidOption for several frames at once with ``steady``.
+        before, float64 (); None begins a new clip. With ``follow``, too, faces are looked for once,
+        where they are expected, and the detector's look is only for the outcome's ``quiet`` and for
+        the next frame; see Foresight. One frame's outcome has no leading dimension. Raises
+        InvalidOption for several frames at once with ``steady``, and for ``follow`` without it.
         """
         if pixels.dim() == 3:
-            outcome: Outcome = self(pixels[None], people, replaced, elapsed)
+            outcome: Outcome = self(pixels[None], people, replaced, elapsed, follow=follow)
             return outcome.frame(0)
         if self.steady is not None and len(pixels) > 1:
             raise InvalidOption("frames", len(pixels), IN_ORDER)
         # from here on all faces of all frames are one batch, (B K, ...), frame after frame
-        small, peak = self.look.resized(pixels)
-        places, guessed = self.look.found(small, peak)
-        if self.steady is None:
-            mesh, points, presence = self.place(pixels, places.flatten(0, 1))
-            faces = _sorted(mesh, points, presence, guessed)
-        else:
-            codes, place = small[0] * (255 / peak), partial(self.place, pixels)
-            faces = self.steady(codes, places[0], guessed[0], place, elapsed)
+        find = self._followed if follow else self._found
+        faces, confirmed = find(pixels, elapsed)
         mesh, points = faces.mesh, faces.points
         roles, wanted = self._cast(pixels, faces, people, replaced)
         matrices = _fitted(points, self.template_points)
         crops = cut(pixels, matrices, self._size)
         with self._aside(crops) as join:  # the swap network leaves most of a GPU idle
             mask = self._mask(mesh, matrices, crops)
+            scores, guessed, quiet = confirmed()
         made, faulty = self._made(crops, wanted)
         join()
         if self.color is not None:
@@ -223,17 +230,47 @@ class WholeFrame(nn.Module):
             made = poisson_blend(made, crops, mask).clamp(0, 1)
         patches, matrices = _patches(made, mask, roles, faulty, matrices, self.straight)
         slots = guessed.shape
-        roles, faulty, guesses = _told(roles, faulty, guessed)
+        roles, faulty, guesses, quiet = _told(roles, faulty, guessed, quiet)
         return Outcome(
             pixels=lay(pixels, patches, matrices, self.largest_last),
             boxes=faces.boxes.unflatten(0, slots),
             points=points.unflatten(0, slots),
-            scores=faces.scores.unflatten(0, slots),
+            scores=scores.unflatten(0, slots),
             ids=faces.ids.unflatten(0, slots),
             roles=roles,
             faulty=faulty,
             guesses=guesses,
+            quiet=quiet,
         )
+
+    def _found(self, pixels: Tensor, elapsed: Tensor | None) -> tuple[Followed, Confirmed]:
+        """Return the faces where the detector says that there are some."""
+        small, peak = self.look.resized(pixels)
+        places, guessed = self.look.found(small, peak)
+        if self.steady is None:
+            mesh, points, presence, _ = self.place(pixels, places.flatten(0, 1))
+            faces = _sorted(mesh, points, presence, guessed)
+        else:
+            codes, place = small[0] * (255 / peak), partial(self.place, pixels)
+            faces = self.steady(codes, places[0], guessed[0], place, elapsed)
+        return faces, lambda: (faces.scores, guessed, faces.quiet)
+
+    def _followed(self, pixels: Tensor, elapsed: Tensor | None) -> tuple[Followed, Confirmed]:
+        """Return the faces where they are expected; the detector looks meanwhile."""
+        steady = self.steady
+        if steady is None or elapsed is None:
+            raise InvalidOption("follow", True, [False])
+        with self._aside(pixels):
+            small, peak = self.look.resized(pixels)
+            places, guessed = self.look.found(small, peak)
+        faces = steady.follow(partial(self.place, pixels, rounds=1), elapsed)
+
+        def confirmed() -> tuple[Tensor, Tensor, Tensor]:  # aside, too
+            codes = small[0] * (255 / peak)
+            scores, quiet = steady.confirmed(faces, codes, places[0], guessed[0])
+            return scores, guessed, quiet
+
+        return faces, confirmed
 
     @contextmanager
     def _aside(self, like: Tensor) -> Iterator[Callable[[], None]]:
@@ -304,6 +341,7 @@ def _sorted(mesh: Tensor, points: Tensor, presence: Tensor, scores: Tensor) -> F
         there=there,
         ids=torch.full_like(order, -1),
         leads=there & first,
+        quiet=there.new_zeros(()),
     )
 
 
@@ -362,11 +400,14 @@ def _patches(
 
 
 @fused
-def _told(roles: Tensor, faulty: Tensor, guessed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return roles and which are faulty, (B, K), and numbers of guesses (B,)."""
+def _told(
+    roles: Tensor, faulty: Tensor, guessed: Tensor, quiet: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return roles and which are faulty, (B, K), numbers of guesses and what is quiet, (B,)."""
     swapped = roles >= 0
     return (
         torch.where(swapped & ~faulty, roles, -1).view(guessed.shape),
         (faulty & swapped).view(guessed.shape),
         (guessed >= GUESS).sum(dim=1),
+        quiet.repeat(len(guessed)),
     )

@@ -10,11 +10,12 @@ CPU the same is done step by step.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import cycle, islice
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,15 +23,24 @@ from torch import Tensor
 from mien.engines.capturing import captured
 from mien.engines.streams import streams_of
 from mien.errors import InvalidOption
+from mien.replay.foresight import Foresight
 from mien.replay.frame import IN_ORDER, Outcome, WholeFrame
 from mien.replay.packing import Packing
+from mien.replay.steady import State
 from mien.types import Frame
 
 RING = 3
 """Batches on their way in a lane: one uploaded, one worked on, one downloaded."""
 
+Made = TypeVar("Made", bound="_Made")
+
 Timed = tuple[Tensor, float]
 """Pixels, and how many seconds came before them, where that matters."""
+
+
+class _Made(Protocol):
+    @property
+    def quiet(self) -> Tensor: ...
 
 
 class Clock:
@@ -62,6 +72,8 @@ class Replay:
 
     Where ``whole`` steadies faces, frames are ``mien.types.Frame``, one by one in order, with their
     time: the WholeFrame is then this replay's alone. Raises InvalidOption where a time is missing.
+    While nothing new is in sight faces are followed, in half the time; see Foresight. For that each
+    call waits until it is known that nothing was. With ``follow=False`` none waits.
     """
 
     def __init__(
@@ -72,6 +84,7 @@ class Replay:
         *,
         frame: Tensor,
         batch: int = 1,
+        follow: bool = True,
     ) -> None:
         """``frame`` is any frame of the size to come, on the device that is to work.
 
@@ -85,6 +98,13 @@ class Replay:
             raise InvalidOption("batch", batch, IN_ORDER)
         self.device, self.batch = frame.device, batch
         self._whole = whole.to(self.device).eval()
+        self.foresight: Foresight | None = None
+        self.known: State = ()
+        """What was known before the last frame that was not streamed, where faces are steadied."""
+
+        if self.steady is not None:
+            self.known = self.steady.state()
+            self.foresight = Foresight() if follow else None
         self._frame = frame
         self._people = people.to(self.device)
         self._replaced = None if replaced is None else replaced.to(self.device)
@@ -96,6 +116,8 @@ class Replay:
         self._clock.restart()
         if self.steady is not None:
             self.steady.reset()
+        if self.foresight is not None:
+            self.foresight.restart()
 
     def cast(self, people: Tensor, replaced: Tensor | None = None) -> None:
         """Let other people be received, of the same number, from the next frame on."""
@@ -125,9 +147,27 @@ class Replay:
         work = streams_of(self.device).next_work()
         work.wait_stream(current)
         with torch.cuda.stream(work), lane.used_on(work):
-            made: Outcome = lane(frames, elapsed)
+            made: _Graph = self._foreseen(
+                elapsed, lambda follow: lane(frames, elapsed, follow=follow)
+            )
         current.wait_stream(work)
-        return lane.alone if alone else made
+        return made.alone if alone else made.outcome
+
+    def _foreseen(self, elapsed: float, make: Callable[[bool], Made]) -> Made:
+        """Return the frame that ``make`` makes, followed or not, as it should be."""
+        if self.steady is None:
+            return make(False)
+        self.steady.keep(self.known)
+        foresight = self.foresight
+        if foresight is None:
+            return make(False)
+        follow = foresight.follow(elapsed)
+        made = make(follow)
+        if foresight.told(bool(made.quiet), followed=follow):
+            self.steady.take(self.known)
+            made = make(False)
+            foresight.told(bool(made.quiet), followed=False)
+        return made
 
     def stream(self, frames: Iterable[Tensor | Frame], *, lanes: int = 1) -> Iterator[Outcome]:
         """Yield what becomes of each frame, uint8 (H, W, 3), in order; outcomes are on the CPU.
@@ -152,13 +192,17 @@ class Replay:
             self._lanes.append(_Lane(self))
         yield from _through([_Stream(lane) for lane in self._lanes[:lanes]], timed)
 
-    def run(self, frames: Tensor, elapsed: Tensor | None = None) -> Outcome:
+    def run(
+        self, frames: Tensor, elapsed: Tensor | None = None, *, follow: bool = False
+    ) -> Outcome:
         """Return what becomes of ``frames`` step by step, with no graph; see WholeFrame."""
-        outcome: Outcome = self._whole(frames, self._people, self._replaced, elapsed)
+        whole = self._whole
+        outcome: Outcome = whole(frames, self._people, self._replaced, elapsed, follow=follow)
         return outcome
 
     def _step(self, frames: Tensor, elapsed: float) -> Outcome:
-        return self.run(frames, torch.tensor(elapsed, dtype=torch.float64))
+        gap = torch.full((), elapsed, dtype=torch.float64, device=self.device)
+        return self._foreseen(elapsed, lambda follow: self.run(frames, gap, follow=follow))
 
     @torch.inference_mode()
     def _by_steps(self, frames: Iterator[Timed]) -> Iterator[Outcome]:
@@ -177,22 +221,49 @@ class Replay:
         return batch.clone(memory_format=torch.contiguous_format)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Graph:
+    """A graph, and the memory it writes."""
+
+    graph: torch.cuda.CUDAGraph
+    outcome: Outcome
+    alone: Outcome
+    """That of the first frame."""
+
+    packing: Packing
+
+    @property
+    def quiet(self) -> Tensor:
+        """What the outcome says, (B,)."""
+        return self.outcome.quiet
+
+
 class _Lane:
-    """A graph of a replay, and the memory it reads and writes."""
+    """The graphs of a replay, and the memory they read and write."""
 
     @torch.inference_mode()
     def __init__(self, replay: Replay) -> None:
         self.device, self.frames = replay.device, replay.blank()
+        self.steady, self.foresight = replay.steady, replay.foresight
         self._elapsed: Tensor | None = None
         if replay.steady is not None:
             self._elapsed = torch.zeros((), dtype=torch.float64, device=self.device)
         streams = streams_of(self.device)
         self.up, self.down = streams.fresh(), streams.fresh()
         self._read = torch.cuda.Event()
-        self.graph, self.outcome = captured(
-            lambda: _each(Tensor.contiguous, replay.run(self.frames, self._elapsed)), self.device
-        )
-        self.alone, self.packing = self.outcome.frame(0), Packing(self.outcome)
+        self.whole = self._captured(replay, follow=False)
+        self._follow = None
+        if self.foresight is not None:
+            self._follow = self._captured(replay, follow=True)
+
+    def _captured(self, replay: Replay, *, follow: bool) -> _Graph:
+        def run() -> Outcome:
+            made = replay.run(self.frames, self._elapsed, follow=follow)
+            return _each(Tensor.contiguous, made)
+
+        pool = self.whole.graph.pool() if follow else None
+        graph, outcome = captured(run, self.device, pool=pool)
+        return _Graph(graph, outcome, outcome.frame(0), Packing(outcome))
 
     @contextmanager
     def used_on(self, stream: torch.cuda.Stream) -> Iterator[None]:
@@ -201,12 +272,14 @@ class _Lane:
         yield
         self._read.record(stream)
 
-    def __call__(self, frames: Tensor, elapsed: float) -> Outcome:
+    def __call__(self, frames: Tensor, elapsed: float, *, follow: bool) -> _Graph:
+        """Return the graph that has worked on ``frames``."""
         self.frames.copy_(frames, non_blocking=True)
         if self._elapsed is not None:
             self._elapsed.fill_(elapsed)
-        self.graph.replay()
-        return self.outcome
+        used = self._follow if follow and self._follow is not None else self.whole
+        used.graph.replay()
+        return used
 
 
 @dataclass(slots=True, eq=False)
@@ -237,6 +310,12 @@ class _Place:
 
     given: Tensor | None = None
     """Pinned: what is uploaded, where frames are not pinned themselves."""
+
+    known: State = ()
+    """What was known before this frame, where faces are steadied."""
+
+    elapsed: float = 0.0
+    followed: bool = False
 
 
 class _Stream:
@@ -279,25 +358,52 @@ class _Stream:
     def start(self) -> _Place:
         """Work on the frames that were added, and download what becomes of them."""
         lane, place, count = self._lane, self._place, self.added
-        place.count = count
+        place.count, place.elapsed = count, self._elapsed
         self._place, self.added = next(self._turns), 0
         with torch.cuda.stream(lane.up):
             if count < len(place.on_device):
                 place.on_device[count:].copy_(place.on_device[count - 1 : count])
             place.uploaded.record(lane.up)
+        foresight = lane.foresight
+        self._work(place, follow=foresight is not None and foresight.follow(place.elapsed))
+        return place
+
+    def _work(self, place: _Place, *, follow: bool) -> None:
+        lane, count = self._lane, place.count
+        place.followed = follow
         work = streams_of(lane.device).next_work()
         with torch.cuda.stream(work), lane.used_on(work):
             work.wait_event(place.uploaded)
             work.wait_event(place.downloaded)
-            place.made.copy_(lane(place.on_device, self._elapsed).pixels)
-            lane.packing.pack(place.found)
+            if lane.steady is not None:
+                lane.steady.keep(place.known)
+            used = lane(place.on_device, place.elapsed, follow=follow)
+            place.made.copy_(used.outcome.pixels)
+            used.packing.pack(place.found)
             place.worked.record(work)
         with torch.cuda.stream(lane.down):
             lane.down.wait_event(place.worked)
             place.told.copy_(place.found, non_blocking=True)
             place.taken[:count].copy_(place.made[:count], non_blocking=True)
             place.downloaded.record(lane.down)
-        return place
+
+    def finish(self, place: _Place, later: Sequence[_Place]) -> None:
+        """Wait for a batch; ``later`` are those that were started since.
+
+        A frame that was followed in vain is made again, and all that came after it.
+        """
+        place.downloaded.synchronize()
+        steady, foresight = self._lane.steady, self._lane.foresight
+        if steady is None or foresight is None:
+            return
+        if foresight.told(bool(place.outcomes[0].quiet), followed=place.followed):
+            work = streams_of(self._lane.device).next_work()
+            with torch.cuda.stream(work), self._lane.used_on(work):
+                steady.take(place.known)
+            for each in (place, *later):
+                self._work(each, follow=False)
+            place.downloaded.synchronize()
+            foresight.told(bool(place.outcomes[0].quiet), followed=False)
 
     def settle(self) -> None:
         """Wait until nothing is on its way any more."""
@@ -306,13 +412,13 @@ class _Stream:
 
 
 def _place(lane: _Lane) -> _Place:
-    frames, packing = lane.frames, lane.packing
+    frames, packing = lane.frames, lane.whole.packing
     found = torch.empty(packing.size, dtype=torch.uint8, device=lane.device)
-    taken, told = _pinned(lane.outcome.pixels), _pinned(found)
+    taken, told = _pinned(lane.whole.outcome.pixels), _pinned(found)
     outcome = packing.unpacked(taken, told)
     return _Place(
         on_device=torch.empty_like(frames),
-        made=torch.empty_like(lane.outcome.pixels),
+        made=torch.empty_like(lane.whole.outcome.pixels),
         found=found,
         taken=taken,
         told=told,
@@ -320,13 +426,14 @@ def _place(lane: _Lane) -> _Place:
         uploaded=torch.cuda.Event(),
         worked=torch.cuda.Event(),
         downloaded=torch.cuda.Event(),
+        known=() if lane.steady is None else lane.steady.state(),
     )
 
 
 @torch.inference_mode()
 def _through(streams: list[_Stream], frames: Iterable[Timed]) -> Iterator[Outcome]:
     """Yield outcomes in the order of ``frames``, batches of which go to the streams in turn."""
-    waiting: deque[_Place] = deque()
+    waiting: deque[tuple[_Stream, _Place]] = deque()
     turns = cycle(streams)
     stream = next(turns)
     try:
@@ -335,10 +442,10 @@ def _through(streams: list[_Stream], frames: Iterable[Timed]) -> Iterator[Outcom
                 yield from _finished(waiting)
             stream.add(frame, elapsed)
             if stream.full:
-                waiting.append(stream.start())
+                waiting.append((stream, stream.start()))
                 stream = next(turns)
         if stream.added:
-            waiting.append(stream.start())
+            waiting.append((stream, stream.start()))
         while waiting:
             yield from _finished(waiting)
     finally:  # whoever stops early gives back memory that is still written to
@@ -346,10 +453,10 @@ def _through(streams: list[_Stream], frames: Iterable[Timed]) -> Iterator[Outcom
             each.settle()
 
 
-def _finished(waiting: deque[_Place]) -> Iterator[Outcome]:
+def _finished(waiting: deque[tuple[_Stream, _Place]]) -> Iterator[Outcome]:
     """Yield the outcomes of the batch that has been on its way longest."""
-    place = waiting.popleft()
-    place.downloaded.synchronize()
+    stream, place = waiting.popleft()
+    stream.finish(place, [later for _, later in waiting])
     yield from place.outcomes[: place.count]
 
 

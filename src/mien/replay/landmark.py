@@ -35,18 +35,22 @@ class Landmarks(nn.Module):
             row[list(group)] = 1 / len(group)
         self.register_buffer("five", five)
 
-    def forward(self, frames: Tensor, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, frames: Tensor, points: Tensor, *, rounds: int | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return meshes (K, 468, 2) and points (K, 5, 2) in frame pixels, and presences (K,).
 
-        ``frames`` is uint8 (B, H, W, 3) or (H, W, 3); ``points`` (K, 5, 2) are a detector's, as
-        many of each frame, one frame after another.
+        The last, bool (K,), is which faces' crops would still move. ``frames`` is uint8
+        (B, H, W, 3) or (H, W, 3); ``points`` (K, 5, 2) are where faces are thought to be, as many
+        in each frame, one frame after another. ``rounds`` is for faces that are where they are
+        thought to be.
         """
         state = _begun(points, self.taught)
-        for _ in range(self._rounds):
+        for _ in range(rounds or self._rounds):
             meshes, now = self._run(frames, state[0])
             state = _settled(*state, meshes, now, self.five, self.shown, self._contract.size)
-        _, _, mesh, presence, _ = state
-        return mesh, _five_points(mesh, self.five, self.shown, self.taught), presence
+        _, _, mesh, presence, moving = state
+        return mesh, _five_points(mesh, self.five, self.shown, self.taught), presence, moving
 
     def _run(self, frames: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
         """Return meshes (K, 468, 2), in pixels of their crops, and presences (K,)."""

@@ -9,7 +9,7 @@ a scene, which changes no colours, somebody may have the id of whoever was there
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -29,11 +29,17 @@ from mien.stages.track import GONE, INERTIA, JUMP, KEEP, SHARED, SURE, UNCONFIRM
 
 FIVE = 5
 
+State = tuple[Tensor, ...]
+"""All that is known of the frames before."""
+
 SPARE = 2
 """Tracks for each slot: those who are lost are waited for while others take their slots."""
 
-Place = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+Place = Callable[[Tensor], tuple[Tensor, Tensor, Tensor, Tensor]]
 """Takes points (K, 5, 2), and places the mesh there in the present frame; see Landmarks."""
+
+NOWHERE = ((0.0, 0.0), (8.0, 0.0), (4.0, 4.0), (0.0, 8.0), (8.0, 8.0))
+"""Where an empty slot looks: five points that lie like a face's."""
 
 
 class Tracks(NamedTuple):
@@ -123,18 +129,30 @@ class Followed(NamedTuple):
     """bool (K,): the largest face. It stays so until another has LARGER times its area; nobody
     leads while it is lost."""
 
+    quiet: Tensor
+    """bool (): whether all faces are surely there, and nobody is waited for; of a frame that was
+    followed also, whether all are where they were expected."""
+
 
 class SteadySlots(nn.Module):
     """Follows the faces of one clip, whose frames come in order."""
 
     count: Tensor
     never: Tensor
+    no: Tensor
+    nothing: Tensor
+    nowhere: Tensor
     since: Tensor
+    unsure: Tensor
+    score: Tensor
 
     def __init__(self, size: tuple[int, int], *, slots: int) -> None:
         """``size`` (H, W) is that of the picture in which cuts are looked for."""
         super().__init__()
         self.shots = Shots(size)
+        self.register_buffer("no", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("nothing", torch.zeros(slots))
+        self.register_buffer("nowhere", torch.tensor(NOWHERE))
         for name, values in Tracks.none(SPARE * slots)._asdict().items():
             self.register_buffer(name, values)
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
@@ -153,14 +171,61 @@ class SteadySlots(nn.Module):
         tracks = self.tracks
         since, unsure, boxes, five, known = _expected(elapsed, self.shots(pixels), *tracks)
         places = carried(places, scores, boxes, five, known, since)
-        mesh, points, presence = place(places)
+        mesh, points, presence, _ = place(places)
         tracks = tracks._replace(since=since, unsure=unsure)
-        followed, now, count = _followed(
-            elapsed, mesh, points, presence, scores, boxes, known, self.count, *tracks
+        return self._remembered(
+            *_followed(elapsed, mesh, points, presence, scores, boxes, known, self.count, *tracks)
         )
-        self.count.copy_(count)
-        for mine, new in zip(self.tracks, now, strict=True):
-            mine.copy_(new)
+
+    def follow(self, place: Place, elapsed: Tensor) -> Followed:
+        """Return the faces in a frame that are where they are expected, before a detector looks.
+
+        ``elapsed`` is more than 0, and not more than PAUSE. What the detector says is for
+        ``confirmed``, which must be called next. Where that says that the frame was not quiet, what
+        is known is wrong; ``take`` back what was known.
+        """
+        tracks = self.tracks
+        since, unsure, boxes, five, known = _expected(elapsed, self.no, *tracks)
+        ahead = _ahead(five, known, self.nowhere, len(self.nothing))
+        mesh, points, presence, moving = place(ahead)
+        tracks = tracks._replace(since=since, unsure=unsure)
+        # as if a detector had seen nobody
+        faces = self._remembered(
+            *_followed(
+                elapsed, mesh, points, presence, self.nothing, boxes, known, self.count, *tracks
+            )
+        )
+        quiet = _as_expected(faces.there, known, moving, presence)
+        return faces._replace(quiet=quiet)
+
+    def confirmed(
+        self, followed: Followed, pixels: Tensor, places: Tensor, scores: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return scores (K,) of faces that were ``followed``, and whether that was right, bool ().
+
+        The rest is as for a call: what a detector says of the same frame, and its pixels.
+        """
+        slots = len(scores)
+        told, unsure, quiet = _confirmed(
+            places,
+            scores,
+            followed.points,
+            followed.boxes,
+            followed.scores,
+            followed.there,
+            followed.quiet,
+            self.unsure[:slots],
+            self.shots(pixels),
+        )
+        self.score[:slots].copy_(told)
+        self.unsure[:slots].copy_(unsure)
+        return told, quiet
+
+    def _remembered(
+        self, followed: tuple[Tensor, ...], now: tuple[Tensor, ...], count: Tensor
+    ) -> Followed:
+        """Keep what is known from ``now`` on, and return what was ``followed``."""
+        copied((self.count, *self.tracks), (count, *now))
         return Followed(*followed)
 
     @property
@@ -173,11 +238,19 @@ class SteadySlots(nn.Module):
         self.since.fill_(torch.inf)
         self.count.zero_()
 
-    def state(self) -> tuple[Tensor, ...]:
+    def state(self) -> State:
         """Return a copy of what is known: see ``take``."""
-        return tuple(x.clone() for x in (self.shots.before, self.count, *self.tracks))
+        return tuple(x.clone() for x in self._state)
 
-    def take(self, state: tuple[Tensor, ...]) -> None:
+    def keep(self, state: State) -> None:
+        """Copy what is known over ``state``, an older copy."""
+        copied(state, self._state)
+
+    @property
+    def _state(self) -> State:
+        return (self.shots.before, self.count, *self.tracks)
+
+    def take(self, state: State) -> None:
         """Know what another knew, maybe of more or fewer slots; who does not fit is forgotten."""
         self.reset()
         before, count, *tracks = state
@@ -188,7 +261,60 @@ class SteadySlots(nn.Module):
             mine[:rows].copy_(given[:rows])
 
 
+def copied(into: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Copy ``values`` over ``into``, those of one type at once: a GPU has few kernels to start."""
+    for dtype in {value.dtype for value in values}:
+        which = [i for i, value in enumerate(values) if value.dtype == dtype]
+        torch._foreach_copy_([into[i] for i in which], [values[i] for i in which])
+
+
 # What is compiled takes and returns plain tuples: PyTorch 2.11's compiler returns named ones empty
+
+
+@fused
+def _ahead(five: Tensor, known: Tensor, nowhere: Tensor, slots: int) -> Tensor:
+    """Return where to look for the faces of the first ``slots`` tracks, (slots, 5, 2)."""
+    return torch.where(known[:slots, None, None], five[:slots], nowhere)
+
+
+@fused
+def _as_expected(there: Tensor, known: Tensor, moving: Tensor, presence: Tensor) -> Tensor:
+    """Return whether all who are ``known`` (M,) are ``there`` (K,), sure and where they were, ().
+
+    ``moving`` and ``presence`` (K,) are of the first K of them.
+    """
+    mine = known[: len(there)]
+    unclear = mine & (moving | ~(presence >= SURE))
+    return (there.sum() == known.sum()) & ~unclear.any()
+
+
+@fused
+def _confirmed(
+    places: Tensor,
+    guesses: Tensor,
+    points: Tensor,
+    boxes: Tensor,
+    scores: Tensor,
+    there: Tensor,
+    quiet: Tensor,
+    unsure: Tensor,
+    cut: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return scores (K,), seconds since a detector found each (K,), and whether all is well, ().
+
+    ``places`` and ``guesses`` are the detector's, ``unsure`` and ``cut`` what SteadySlots has and
+    is told, and the rest what Followed holds.
+    """
+    seen = guesses >= GUESS
+    way = (places.mean(dim=1)[:, None] - points.mean(dim=1)).norm(dim=2) / sizes(boxes)
+    same = pairs(torch.where((way <= JUMP) & seen[:, None] & there, way, torch.inf))
+    found, told = same.any(dim=0), torch.where(same, guesses[:, None], 0).amax(dim=0)
+    new = seen & ~same.any(dim=1)
+    return (
+        torch.where(found, told, scores),
+        torch.where(found, 0, unsure),
+        quiet & ~cut & ~new.any(),
+    )
 
 
 @fused
@@ -273,9 +399,10 @@ def _followed(
     rank = torch.where(there, torch.where(old & mine.led, LARGER * area, area), 0)
     order = rank.sort(descending=True, stable=True).indices
     number = torch.where(old, mine.number, -1)[order]
-    there, smooth, shown, old = there[order], smooth[order], shown[order], old[order]
-
     lost = known & ~same.any(dim=0)
+    quiet = ~lost.any() & ~(there & ~(presence >= SURE)).any() & ~(found & ~there).any()
+
+    there, smooth, shown, old = there[order], smooth[order], shown[order], old[order]
     first = torch.arange(len(there), device=there.device) == 0
     leads = there & first & ~(lost & tracks.led).any()
     new = there & ~old
@@ -291,7 +418,7 @@ def _followed(
     gone[1] = torch.where(lost, tracks.since, torch.inf)
     both = [torch.cat(pair) for pair in zip(now, gone, strict=True)]
     latest = both[1].sort(stable=True).indices[: len(known)]
-    followed = (smooth[:, :POINTS], smooth[:, POINTS:], shown, score, there, ids, leads)
+    followed = (smooth[:, :POINTS], smooth[:, POINTS:], shown, score, there, ids, leads, quiet)
     return followed, tuple(values[latest] for values in both), count + new.sum()
 
 
