@@ -15,6 +15,7 @@ import json
 import statistics
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from math import cos, pi
 from pathlib import Path
 from threading import Barrier, Thread
 from time import perf_counter
@@ -84,7 +85,9 @@ def filmed(height: int, width: int, faces: int) -> list[Tensor]:
             tile = np.array(image.convert("RGB").resize((side, side), Image.Resampling.LANCZOS))
         top, left = (i // columns) * side, (i % columns) * side
         base[top : top + side, left : left + side] = torch.from_numpy(tile)
-    return [base.roll((i % 4, 3 * i), dims=(0, 1)).contiguous() for i in range(DIFFERENT)]
+    return [
+        base.roll((4 - abs(i % 8 - 4), 3 * i), dims=(0, 1)).contiguous() for i in range(DIFFERENT)
+    ]
 
 
 def measured(
@@ -213,7 +216,7 @@ def steadied(
     """Say how long a frame takes whose faces are steadied, or followed as well."""
     device = people.device
     first, ways = frames[0].to(device), "followed" if follow else "steadied"
-    moving = [*frames, *frames[-2:0:-1]]  # there and back: nothing jumps
+    moving = swung(frames)
     replay = Replay(whole, people, None, frame=first, follow=follow)
     times = latencies(replay, moving, options.frames)
     say(f"upload to download, faces {ways}, p50", statistics.median(times), "ms")
@@ -231,6 +234,12 @@ def steadied(
     else:
         alone = timed(steadying(whole, first), device, min(options.frames, 200))
         say("steadying", alone, "ms")
+
+
+def swung(frames: list[Tensor]) -> list[Tensor]:
+    """Return ``frames`` there and back like a pendulum, in which nothing jumps."""
+    count, last = 3 * len(frames), len(frames) - 1
+    return [frames[round(last / 2 * (1 - cos(2 * pi * i / count)))] for i in range(count)]
 
 
 def pinned(frames: list[Tensor], device: torch.device) -> list[Tensor]:

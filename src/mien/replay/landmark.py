@@ -36,19 +36,20 @@ class Landmarks(nn.Module):
         self.register_buffer("five", five)
 
     def forward(
-        self, frames: Tensor, points: Tensor, *, rounds: int | None = None
+        self, frames: Tensor, points: Tensor, *, rounds: int | None = None, still: float = STILL
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return meshes (K, 468, 2) and points (K, 5, 2) in frame pixels, and presences (K,).
 
         The last, bool (K,), is which faces' crops would still move. ``frames`` is uint8
         (B, H, W, 3) or (H, W, 3); ``points`` (K, 5, 2) are where faces are thought to be, as many
         in each frame, one frame after another. ``rounds`` is for faces that are where they are
-        thought to be.
+        thought to be, and by less than ``still`` of its side a crop may move that stands.
         """
         state = _begun(points, self.taught)
         for _ in range(rounds or self._rounds):
             meshes, now = self._run(frames, state[0])
-            state = _settled(*state, meshes, now, self.five, self.shown, self._contract.size)
+            size = self._contract.size
+            state = _settled(*state, meshes, now, self.five, self.shown, size, still)
         _, _, mesh, presence, moving = state
         return mesh, _five_points(mesh, self.five, self.shown, self.taught), presence, moving
 
@@ -86,6 +87,7 @@ def _settled(
     five: Tensor,
     shown: Tensor,
     size: int,
+    still: float,
 ) -> State:
     """Return the state after a look: a face whose crop stands still stays as it is."""
     taken = moving & (now >= presence.clamp_max(SETTLED))
@@ -93,7 +95,7 @@ def _settled(
     mesh = torch.where(taken[:, None, None], apply(invert(looked), meshes), mesh)
     presence = torch.where(taken, now, presence)
     better = fit_similarity(five @ mesh, shown)
-    return better, placed, mesh, presence, taken & (shift(placed, better, size) > STILL)
+    return better, placed, mesh, presence, taken & (shift(placed, better, size) > still)
 
 
 @fused
