@@ -56,7 +56,8 @@ is as it was expected, (). Called where what is done aside goes on."""
 NEARLY = 0.03
 """A face is where it was expected if one look moves its crop by less than this share of its side.
 
-With the pipeline's 0.02 eight faces that move by jerks are seldom all; see benchmarks/followed.py."""
+With the pipeline's 0.02, of eight faces that move by jerks one is often not. See
+benchmarks/followed.py."""
 
 IN_ORDER = "1 where faces are steadied: each frame needs to know the one before"
 """How many frames, or lanes, at once."""
