@@ -69,6 +69,9 @@ class Tracks(NamedTuple):
     five: Tensor
     """float32 (M, 5, 2): its points, not smoothed."""
 
+    drift: Tensor
+    """float32 (M, 5, 2): of each, pixels a second."""
+
     first: Tensor
     pose: Tensor
     velocity: Tensor
@@ -96,6 +99,7 @@ class Tracks(NamedTuple):
             speed=torch.zeros(count, 2),
             boxes=torch.zeros(count, 4),
             five=torch.zeros(count, FIVE, 2),
+            drift=torch.zeros(count, FIVE, 2),
             first=whole,
             pose=four,
             velocity=four.clone(),
@@ -185,8 +189,9 @@ class SteadySlots(nn.Module):
         is known is wrong; ``take`` back what was known.
         """
         tracks = self.tracks
-        since, unsure, boxes, five, known = _expected(elapsed, self.no, *tracks)
-        ahead = _ahead(five, known, self.nowhere, len(self.nothing))
+        since, unsure, boxes, _, known = _expected(elapsed, self.no, *tracks)
+        slots = len(self.nothing)
+        ahead = _ahead(elapsed, known, self.nowhere, tracks.five[:slots], tracks.drift[:slots])
         mesh, points, presence, moving = place(ahead)
         tracks = tracks._replace(since=since, unsure=unsure)
         # as if a detector had seen nobody
@@ -272,9 +277,10 @@ def copied(into: Sequence[Tensor], values: Sequence[Tensor]) -> None:
 
 
 @fused
-def _ahead(five: Tensor, known: Tensor, nowhere: Tensor, slots: int) -> Tensor:
-    """Return where to look for the faces of the first ``slots`` tracks, (slots, 5, 2)."""
-    return torch.where(known[:slots, None, None], five[:slots], nowhere)
+def _ahead(elapsed: Tensor, known: Tensor, nowhere: Tensor, five: Tensor, drift: Tensor) -> Tensor:
+    """Return where to look for the first K tracks, (K, 5, 2), which move, turn and grow."""
+    there = (five + drift * elapsed).to(five)
+    return torch.where(known[: len(five), None, None], there, nowhere)
 
 
 @fused
@@ -394,6 +400,9 @@ def _followed(
     ahead = (middles(boxes) - middles(mine.boxes)) / mine.since.clamp_min(1e-6)[:, None]
     share = (1 - (-mine.since / INERTIA).exp())[:, None]
     speed = torch.where(old[:, None], mine.speed + share * (ahead - mine.speed), 0)
+    each = (points - mine.five) / mine.since.clamp_min(1e-6)[:, None, None]
+    drift = mine.drift + share[..., None] * (each - mine.drift)
+    drift = torch.where(old[:, None, None], drift, 0)
     found = scores >= GUESS
     area = (shown[:, 2:] - shown[:, :2]).prod(dim=1)
     rank = torch.where(there, torch.where(old & mine.led, LARGER * area, area), 0)
@@ -412,7 +421,9 @@ def _followed(
     score = torch.where(there, score, 0)
     since = torch.where(there, 0, torch.inf).to(mine.since)
     unsure = torch.where(found, 0, mine.unsure)[order]
-    moved_on = [x[order] for x in (speed.to(mine.speed), boxes, points, *motions)]
+    moved_on = [
+        x[order] for x in (speed.to(mine.speed), boxes, points, drift.to(mine.drift), *motions)
+    ]
     now = (ids, since, unsure, leads, score, *moved_on)
     gone = list(tracks)
     gone[1] = torch.where(lost, tracks.since, torch.inf)
