@@ -48,6 +48,9 @@ CONSENT = "Generated: no real person is shown."
 DIFFERENT = 16
 """Frames that differ; they come round again."""
 
+FIRST = 20
+"""Frames before those whose latency counts."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -229,8 +232,9 @@ def steadied(
         pass
     say(f"streamed, faces {ways}", len(clip) / (perf_counter() - began), "frames a second")
     if replay.foresight is not None:
-        say("of all frames, followed", replay.foresight.followed / (2 * len(clip) + 20), "")
-        say("of all frames, followed in vain", replay.foresight.in_vain / (2 * len(clip) + 20), "")
+        count, foresight = 2 * len(clip) + FIRST, replay.foresight
+        say("of all frames, followed", foresight.followed / count, "")
+        say("of all frames, followed in vain", foresight.in_vain / count, "")
     else:
         alone = timed(steadying(whole, first), device, min(options.frames, 200))
         say("steadying", alone, "ms")
@@ -304,13 +308,13 @@ def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
     held = pinned(frames, replay.device)
     back = torch.empty(frames[0].shape, dtype=torch.uint8, pin_memory=on_gpu)
     times = []
-    for number, frame in enumerate(around(held, count + 20)):
+    for number, frame in enumerate(around(held, count + FIRST)):
         began = perf_counter()
         shown = Frame(frame, time=Fraction(number, 25))
         back.copy_(replay(shown).pixels, non_blocking=True)
         if on_gpu:
             torch.cuda.synchronize(replay.device)
-        if number >= 20:
+        if number >= FIRST:
             times.append((perf_counter() - began) * 1e3)
     return times
 

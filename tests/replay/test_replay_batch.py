@@ -11,10 +11,8 @@ import pytest
 import torch
 from conftest import scene
 
-from mien.engines import OnnxEngine
 from mien.errors import InvalidOption
 from mien.geometry import fit_similarity, template
-from mien.models import Catalogue
 from mien.replay import detect, graph, landmark, warp
 from mien.replay import frame as frame_module
 from mien.replay.foresight import REST, Foresight
@@ -23,6 +21,8 @@ from mien.replay.graph import Replay
 from mien.replay.packing import Packing
 from mien.replay.warp import cut, lay
 
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
 NAMES = {
     "detector": "yunet",
     "mesh": "facemesh",
@@ -30,21 +30,6 @@ NAMES = {
     "swapper": "mien-lite",
     "occlusion": "mien-occlusion",
 }
-
-
-@pytest.fixture(autouse=True)
-def without_gradients():
-    with torch.inference_mode():
-        yield
-
-
-@pytest.fixture(scope="module")
-def parts():
-    cards = {role: Catalogue().card(name) for role, name in NAMES.items()}
-    return {
-        role: Part(OnnxEngine(card.name, card.read, threads=1), card.contract)
-        for role, card in cards.items()
-    }
 
 
 @pytest.fixture(scope="module")

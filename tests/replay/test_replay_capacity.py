@@ -6,23 +6,14 @@ import pytest
 import torch
 from conftest import scene
 
-from mien.engines import OnnxEngine
 from mien.errors import InvalidOption
-from mien.models import Catalogue
 from mien.replay import capacity
 from mien.replay.capacity import AnyFrame
-from mien.replay.frame import Part, WholeFrame
+from mien.replay.frame import WholeFrame
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
 
 NAMES = {"detector": "yunet", "mesh": "facemesh", "swapper": "mien-lite"}
-
-
-@pytest.fixture(scope="module")
-def parts():
-    cards = {role: Catalogue().card(name) for role, name in NAMES.items()}
-    return {
-        role: Part(OnnxEngine(card.name, card.read, threads=1), card.contract)
-        for role, card in cards.items()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +24,6 @@ def crowd(load):
 @pytest.fixture(scope="module")
 def alone(load):
     return scene([load("ben")], 320, 1)
-
-
-@pytest.fixture
-def people():
-    draw = torch.Generator().manual_seed(0)
-    return torch.nn.functional.normalize(torch.randn(1, 128, generator=draw), dim=1)
-
-
-@pytest.fixture(autouse=True)
-def without_gradients():
-    with torch.inference_mode():
-        yield
 
 
 def test_every_face_is_found_from_the_first_frame_on(parts, crowd, people):

@@ -11,7 +11,7 @@ from conftest import CONSENT, scene
 from waiting import Watch, unwatched
 
 import mien
-from mien.engines import OnnxEngine, open_engine
+from mien.engines import open_engine
 from mien.models import Catalogue
 from mien.pipeline.finder import COARSE
 from mien.replay.frame import Part, WholeFrame
@@ -25,15 +25,6 @@ NAMES = {
     "swapper": "mien-lite",
     "occlusion": "mien-occlusion",
 }
-
-
-@pytest.fixture(scope="module")
-def parts():
-    cards = {role: CATALOGUE.card(name) for role, name in NAMES.items()}
-    return {
-        role: Part(OnnxEngine(card.name, card.read, threads=1), card.contract)
-        for role, card in cards.items()
-    }
 
 
 @pytest.fixture(scope="module", params=["cpu", "torch-cpu"])

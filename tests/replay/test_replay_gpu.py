@@ -212,10 +212,20 @@ def clip(frames):
 
 
 @pytest.fixture(scope="module")
-def steady(parts, people, frames):
+def follower(parts, people, frames):
+    """Return what makes a replay that follows, or one that only steadies."""
     height, width = frames[0].shape[:2]
-    whole = WholeFrame(parts, height=height, width=width, slots=4, who="all", steady=True).cuda()
-    return Replay(whole, people, None, frame=frames[0].cuda(), follow=False)
+
+    def make(*, follow):
+        whole = WholeFrame(parts, height=height, width=width, slots=4, who="all", steady=True)
+        return Replay(whole.cuda(), people, None, frame=frames[0].cuda(), follow=follow)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def steady(follower):
+    return follower(follow=False)
 
 
 @pytest.fixture(scope="module")
@@ -291,26 +301,15 @@ def long(frames):
 
 
 @pytest.fixture(scope="module")
-def follower(parts, people, frames):
-    """Return what makes a replay that follows, or none that does."""
-    height, width = frames[0].shape[:2]
-
-    def make(*, follow):
-        whole = WholeFrame(parts, height=height, width=width, slots=4, who="all", steady=True)
-        return Replay(whole.cuda(), people, None, frame=frames[0].cuda(), follow=follow)
-
-    return make
-
-
-@pytest.fixture(scope="module")
 def following(follower):
     return follower(follow=True)
 
 
 @pytest.fixture(scope="module")
-def looked_for(follower, long):
+def looked_for(steady, long):
     """Return ids, points and pixels of frames none of which is followed."""
-    found = follower(follow=False).stream(long)
+    steady.restart()
+    found = steady.stream(long)
     return [(each.ids.clone(), each.points.clone(), each.pixels.clone()) for each in found]
 
 

@@ -10,10 +10,8 @@ import pytest
 import torch
 from waiting import Watch, unwatched
 
-from mien.engines import OnnxEngine
 from mien.errors import InvalidOption
 from mien.evaluate.moving import Place, actor, play, times
-from mien.models import Catalogue
 from mien.replay.capacity import AnyFrame
 from mien.replay.detect import Look
 from mien.replay.foresight import LONGEST, REST, Foresight
@@ -23,23 +21,10 @@ from mien.replay.landmark import Landmarks
 from mien.replay.steady import SteadySlots
 from mien.types import Frame
 
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+NAMES = {"detector": "yunet", "mesh": "facemesh", "swapper": "mien-lite"}
 RATE = 30
-
-
-@pytest.fixture(autouse=True)
-def without_gradients():
-    with torch.inference_mode():
-        yield
-
-
-@pytest.fixture(scope="module")
-def parts():
-    names = {"detector": "yunet", "mesh": "facemesh", "swapper": "mien-lite"}
-    cards = {role: Catalogue().card(name) for role, name in names.items()}
-    return {
-        role: Part(OnnxEngine(card.name, card.read, threads=1), card.contract)
-        for role, card in cards.items()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +54,6 @@ def test_a_still_head_trembles_less_and_is_found_where_the_detector_is_blind(par
         kept.append(made.mesh[0])
     jitter = [float(torch.stack(x)[5:].std(dim=0).mean()) for x in (raw, kept)]
     assert jitter[1] < 0.5 * jitter[0]
-
-
-@pytest.fixture
-def people():
-    draw = torch.Generator().manual_seed(0)
-    return torch.nn.functional.normalize(torch.randn(1, 128, generator=draw), dim=1)
 
 
 def test_replays_take_frames_with_their_times(parts, clip, people):

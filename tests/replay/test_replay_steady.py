@@ -19,6 +19,8 @@ from mien.stages.steady import Steady
 from mien.stages.track import KEEP, UNCONFIRMED
 from mien.types import Faces
 
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
 FRAME = torch.zeros(3, 48, 64)
 RATE = 30
 
@@ -103,12 +105,6 @@ class World:
             return made._replace(scores=told)
         steady.take(known)
         return self.made(elapsed, gap, places, scores)
-
-
-@pytest.fixture(autouse=True)
-def without_gradients():
-    with torch.inference_mode():
-        yield
 
 
 @pytest.fixture(autouse=True, params=[None, Foresight], ids=["looked for", "followed"])

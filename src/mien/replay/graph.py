@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import cycle, islice
-from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,15 +31,8 @@ from mien.types import Frame
 RING = 3
 """Batches on their way in a lane: one uploaded, one worked on, one downloaded."""
 
-Made = TypeVar("Made", bound="_Made")
-
 Timed = tuple[Tensor, float]
 """Pixels, and how many seconds came before them, where that matters."""
-
-
-class _Made(Protocol):
-    @property
-    def quiet(self) -> Tensor: ...
 
 
 class Clock:
@@ -147,13 +139,16 @@ class Replay:
         work = streams_of(self.device).next_work()
         work.wait_stream(current)
         with torch.cuda.stream(work), lane.used_on(work):
-            made: _Graph = self._foreseen(
-                elapsed, lambda follow: lane(frames, elapsed, follow=follow)
-            )
-        current.wait_stream(work)
-        return made.alone if alone else made.outcome
 
-    def _foreseen(self, elapsed: float, make: Callable[[bool], Made]) -> Made:
+            def make(follow: bool) -> Outcome:
+                used: _Graph = lane(frames, elapsed, follow=follow)
+                return used.alone if alone else used.outcome
+
+            made = self._foreseen(elapsed, make)
+        current.wait_stream(work)
+        return made
+
+    def _foreseen(self, elapsed: float, make: Callable[[bool], Outcome]) -> Outcome:
         """Return the frame that ``make`` makes, followed or not, as it should be."""
         if self.steady is None:
             return make(False)
@@ -232,11 +227,6 @@ class _Graph:
 
     packing: Packing
 
-    @property
-    def quiet(self) -> Tensor:
-        """What the outcome says, (B,)."""
-        return self.outcome.quiet
-
 
 class _Lane:
     """The graphs of a replay, and the memory they read and write."""
@@ -312,7 +302,7 @@ class _Place:
     """Pinned: what is uploaded, where frames are not pinned themselves."""
 
     known: State = ()
-    """What was known before this frame, where faces are steadied."""
+    """What was known before this frame, if it was followed."""
 
     elapsed: float = 0.0
     followed: bool = False
@@ -375,7 +365,7 @@ class _Stream:
         with torch.cuda.stream(work), lane.used_on(work):
             work.wait_event(place.uploaded)
             work.wait_event(place.downloaded)
-            if lane.steady is not None:
+            if follow and lane.steady is not None:
                 lane.steady.keep(place.known)
             used = lane(place.on_device, place.elapsed, follow=follow)
             place.made.copy_(used.outcome.pixels)
@@ -426,7 +416,7 @@ def _place(lane: _Lane) -> _Place:
         uploaded=torch.cuda.Event(),
         worked=torch.cuda.Event(),
         downloaded=torch.cuda.Event(),
-        known=() if lane.steady is None else lane.steady.state(),
+        known=() if lane.steady is None or lane.foresight is None else lane.steady.state(),
     )
 
 

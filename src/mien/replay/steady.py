@@ -397,10 +397,11 @@ def _followed(
     flat = smooth[:, :POINTS]
     shown = torch.cat([flat.amin(dim=1), flat.amax(dim=1)], dim=1)
 
-    ahead = (middles(boxes) - middles(mine.boxes)) / mine.since.clamp_min(1e-6)[:, None]
+    past = mine.since.clamp_min(1e-6)[:, None]
     share = (1 - (-mine.since / INERTIA).exp())[:, None]
+    ahead = (middles(boxes) - middles(mine.boxes)) / past
     speed = torch.where(old[:, None], mine.speed + share * (ahead - mine.speed), 0)
-    each = (points - mine.five) / mine.since.clamp_min(1e-6)[:, None, None]
+    each = (points - mine.five) / past[..., None]
     drift = mine.drift + share[..., None] * (each - mine.drift)
     drift = torch.where(old[:, None, None], drift, 0)
     found = scores >= GUESS
