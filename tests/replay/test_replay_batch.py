@@ -13,11 +13,12 @@ from conftest import scene
 
 from mien.errors import InvalidOption
 from mien.geometry import fit_similarity, template
-from mien.replay import detect, graph, landmark, warp
+from mien.replay import detect, graph, landmark, streaming, warp
 from mien.replay import frame as frame_module
 from mien.replay.foresight import REST, Foresight
 from mien.replay.frame import Outcome, Part, WholeFrame
 from mien.replay.graph import Replay
+from mien.replay.lane import Graph
 from mien.replay.packing import Packing
 from mien.replay.warp import cut, lay
 
@@ -219,7 +220,7 @@ class Lane:
         self.device = torch.device("cpu")
         self.frames, self.outcome = torch.zeros(batch, 4, 6, 3, dtype=torch.uint8), found(batch)
         packing, alone = Packing(self.outcome), self.outcome.frame(0)
-        self.whole = graph._Graph(None, self.outcome, alone, packing)
+        self.whole = Graph(None, self.outcome, alone, packing)
         self.up, self.down = SimpleNamespace(), SimpleNamespace()
         for stream in (self.up, self.down):
             for name in ("wait_stream", "wait_event", "synchronize"):
@@ -247,8 +248,10 @@ def at_once(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", lambda: event)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
-    monkeypatch.setattr(graph, "_pinned", torch.empty_like)
-    monkeypatch.setattr(graph, "streams_of", lambda device: SimpleNamespace(next_work=lambda: work))
+    monkeypatch.setattr(streaming, "pinned", torch.empty_like)
+    monkeypatch.setattr(
+        streaming, "streams_of", lambda device: SimpleNamespace(next_work=lambda: work)
+    )
 
 
 def test_a_call_takes_its_turn_on_a_work_stream(at_once, monkeypatch):
@@ -273,7 +276,7 @@ def test_a_call_takes_its_turn_on_a_work_stream(at_once, monkeypatch):
 def test_frames_go_through_lanes_in_batches(at_once, batch, lanes, count):
     made = [Lane(batch) for _ in range(lanes)]
     frames = ((torch.full((4, 6, 3), i, dtype=torch.uint8), i / 8) for i in range(count))
-    through = graph._through([graph._Stream(lane) for lane in made], frames)
+    through = streaming.through([streaming.Stream(lane) for lane in made], frames)
     for number, outcome in zip(range(count), through, strict=True):
         assert outcome.pixels.unique().tolist() == [255 - number]
         assert int(outcome.guesses) == number
@@ -328,7 +331,7 @@ class Following(Lane):
 def test_of_a_stream_what_was_followed_in_vain_is_made_again_and_all_after_it(at_once, loud):
     lane, count = Following(loud), 40
     frames = ((torch.full((4, 6, 3), i, dtype=torch.uint8), 0.04) for i in range(count))
-    for number, outcome in enumerate(graph._through([graph._Stream(lane)], frames)):
+    for number, outcome in enumerate(streaming.through([streaming.Stream(lane)], frames)):
         assert outcome.pixels.unique().tolist() == [255 - number]
         assert int(outcome.guesses) == sum(range(number + 1))
     assert number == count - 1
@@ -337,5 +340,5 @@ def test_of_a_stream_what_was_followed_in_vain_is_made_again_and_all_after_it(at
     assert foresight.in_vain <= count / REST + 1
     if not loud:
         # three are on their way before it is known that the first is quiet
-        assert foresight.followed == count - graph.RING
+        assert foresight.followed == count - streaming.RING
         assert len(lane.seen) == count

@@ -16,7 +16,7 @@ from torch import Tensor
 from mien.errors import InvalidOption
 from mien.replay.frame import Outcome, Part, WholeFrame
 from mien.replay.graph import Clock, Replay, shown
-from mien.replay.steady import State
+from mien.replay.tracks import State
 from mien.types import Frame
 
 SLOTS = (1, 2, 4, 8, 16)

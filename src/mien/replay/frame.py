@@ -37,7 +37,8 @@ from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
 from mien.replay.detect import Look, Network
 from mien.replay.landmark import Landmarks
-from mien.replay.steady import Followed, SteadySlots
+from mien.replay.steady import SteadySlots
+from mien.replay.tracks import Followed
 from mien.replay.warp import cut, lay
 from mien.stages.mask import face_mask
 from mien.stages.occlude import resized, shares
