@@ -314,10 +314,12 @@ def looked_for(steady, long):
 
 
 def as_looked_for(outcomes, looked_for):
+    # after the cut there may be no face at all
+    assert all(bool((ids >= 0).any()) for ids, _, _ in looked_for[:14])
     for number, (made, (ids, points, _)) in enumerate(zip(outcomes, looked_for, strict=True)):
         assert made.ids.tolist() == ids.tolist(), number
-        there = ids >= 0
-        assert float((made.points.cpu() - points)[there].norm(dim=-1).max()) < 1.5, number
+        off = (made.points.cpu() - points)[ids >= 0].norm(dim=-1)
+        assert bool((off < 1.5).all()), number
 
 
 @pytest.mark.parametrize("place", ["cuda", "cpu"])
