@@ -10,6 +10,7 @@ import torch
 
 from mien import Catalogue
 from mien.engines import OnnxEngine, Peak, TorchEngine, limit_memory, run_finite
+from mien.engines.capturing import captured
 from mien.engines.graphed import release_all
 from mien.errors import InvalidOption, OutOfMemory
 
@@ -135,3 +136,37 @@ def test_a_budget_holds_and_the_peak_is_told(keep_to):
     assert peak.device == "cuda:0"
     assert peak.name == torch.cuda.get_device_name(0)
     assert 0 < peak.allocated <= peak.reserved
+
+
+def active():
+    """Return the bytes that PyTorch cannot give to others, freed or not."""
+    torch.cuda.synchronize(0)
+    torch.empty(1, device=HERE)  # whoever asks for memory has it look at what is done
+    return torch.cuda.memory_stats(0)["active_bytes.all.current"]
+
+
+def test_a_capture_that_is_spoiled_leaves_nothing():
+    value = torch.ones(3, device=HERE)
+
+    def spoil():
+        made = value + 1
+        if torch.cuda.is_current_stream_capturing():
+            torch.cuda.synchronize(0)  # which CUDA forbids amid a capture
+        return made
+
+    doubles, doubled = captured(lambda: value * 2, HERE)
+    with pytest.raises(RuntimeError, match="captur"):
+        captured(spoil, HERE, pool=doubles.pool())
+    assert torch.rand(3, device=HERE).shape == (3,)
+    # what another stream has used is had back once that is done
+    before, other = active(), torch.cuda.Stream(HERE)
+    large = torch.empty(LITTLE, dtype=torch.uint8, device=HERE)
+    large.record_stream(other)
+    del large
+    assert active() < before + LITTLE
+    trebles, trebled = captured(lambda: value * 3, HERE, pool=doubles.pool())
+    value.fill_(5)
+    for graph, made, wanted in ((doubles, doubled, 10), (trebles, trebled, 15)):
+        graph.replay()
+        assert made.tolist() == [wanted] * 3
+    assert torch.rand(3, device=HERE).shape == (3,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, RLock
@@ -10,6 +11,8 @@ from typing import Any, TypeVar
 import torch
 
 from mien.engines.streams import streams_of
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -25,6 +28,10 @@ it then does for every thread, so networks run step by step only under this lock
 
 _captures = Event()
 
+_spoiled: set[Any] = set()
+"""Pools in which a capture did not end in order. PyTorch 2.11 has a place for pinned memory beside
+each, believes that the capture goes on there, and lets no other begin."""
+
 
 def busy() -> bool:
     """Return whether a graph is captured just now."""
@@ -38,14 +45,17 @@ def captured(
 
     ``run`` is called WARM times before, and must wait for nothing. The graph is not replayed yet.
     ``pool`` is that of a graph (``graph.pool()``) which never runs at the same time: they share
-    their memory. With ``search`` cuDNN tries its convolutions out, which takes a second for each
-    shape, and takes the fastest; without, it takes what it would step by step. Other threads may
-    use the GPU meanwhile, but not wait for all of it. Raises whatever ``run`` raises, and
-    RuntimeError for what no graph can hold.
+    their memory, unless a capture in it went wrong. With ``search`` cuDNN tries its convolutions
+    out, which takes a second for each shape, and takes the fastest; without, it takes what it would
+    step by step. Other threads may use the GPU meanwhile, but not wait for all of it. Raises
+    whatever ``run`` raises, and RuntimeError for what no graph can hold; then PyTorch is as if
+    nothing had been captured.
     """
     stream, current = streams_of(device).capture, torch.cuda.current_stream(device)
     # the first run compiles and tries kernels out, and waits for the device: it is in the lock, too
     with CAPTURING, _told(), torch.cuda.device(device), _fastest(search):
+        if pool is None or pool in _spoiled:
+            pool = torch.cuda.graph_pool_handle()  # PyTorch would not say which it took
         stream.wait_stream(current)
         with torch.cuda.stream(stream):  # where a capture fails, PyTorch by itself would stay on it
             for _ in range(WARM):
@@ -58,10 +68,42 @@ def captured(
                     graph, pool=pool, stream=stream, capture_error_mode="thread_local"
                 ):
                     made = run()
+            except BaseException:
+                _recover(pool, device, stream)
+                raise
             finally:
                 torch._C._cuda_clearCublasWorkspaces()  # and nobody else may go on with it
         current.wait_stream(stream)
     return graph, made
+
+
+def _recover(pool: Any, device: torch.device, stream: torch.cuda.Stream) -> None:
+    """Do what PyTorch leaves undone where a capture in ``pool`` on ``stream`` went wrong.
+
+    Where CUDA calls the capture invalid, PyTorch's allocator believes that it goes on, and never
+    has back what is freed elsewhere; and the device has no random numbers until another capture
+    ends in order. Raises nothing: what went wrong first is what matters.
+    """
+
+    def end() -> None:
+        # this raises where the capture did end in order, as after an error of ``run`` itself
+        torch._C._cuda_endAllocateToPool(device.index, pool)
+        _spoiled.add(pool)
+        torch._C._cuda_releasePool(device.index, pool)  # a graph does so only if its capture ended
+
+    for step in (end, lambda: _capture_little(stream)):
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 another error is raised already
+            log.debug("After a capture that went wrong: %s", error)
+
+
+def _capture_little(stream: torch.cuda.Stream) -> None:
+    """Capture one kernel, which needs no memory; of an empty graph PyTorch would warn."""
+    torch._C._cuda_sleep(1)  # CUDA may load it now, which it could not amid the capture
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        torch._C._cuda_sleep(1)
 
 
 @contextmanager
