@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from math import sin
 
 import pytest
 import torch
 from moving import CLOUD, FIVE, at
+from torch.utils._python_dispatch import TorchDispatchMode
 from waiting import Watch
 
 from mien.pipeline.following import LARGER
@@ -276,7 +278,7 @@ def test_another_shot_knows_nobody(elapsed):
     for i in range(3):
         assert world.see(i and 1 / RATE, a=(100.0, 150.0, 80.0))[0] == {"a": 0}
     if elapsed is None:
-        world.steady.shots.forward = lambda pixels: torch.tensor(True)
+        world.steady.shots.forward = lambda pixels, before: torch.tensor(True)
     found, made = world.see(1 / RATE if elapsed is None else elapsed, a=(101.0, 150.0, 80.0))
     assert found == {"a": 1}
     assert torch.equal(made.points[0], world.measured["a"][1])
@@ -305,9 +307,10 @@ def test_cuts_are_those_of_clips(load):
         picture[:100], picture[-90:], picture[:, :60] = 0, 0, 30
     pictures += boxed
     height, width, _ = ada.shape
-    shots, finder = Shots((height, width)), CutFinder()
+    shots, before, finder = Shots((height, width)), Shots.none(), CutFinder()
     told = [
-        (bool(shots(each.permute(2, 0, 1).float())), finder(each) == "cut") for each in pictures
+        (bool(shots(each.permute(2, 0, 1).float(), before)), finder(each) == "cut")
+        for each in pictures
     ][1:]
     assert [ours for ours, _ in told] == [theirs for _, theirs in told]
     assert {ours for ours, _ in told} == {True, False}
@@ -349,3 +352,46 @@ def test_what_is_known_is_handed_on_to_more_slots_and_fewer():
     assert small.see(a=(100.0, 150.0, 80.0))[0] == {"a": 0}
     small.steady.reset()
     assert small.see(a=(100.0, 150.0, 80.0))[0] == {"a": 0}
+
+
+class Steps(TorchDispatchMode):
+    """Notes what PyTorch does."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_is_known_is_kept_and_taken_back_by_one_copy():
+    world = World(2)
+    world.see(0.0, a=(100.0, 150.0, 80.0))
+    steady = world.steady
+    known = steady.state()
+    before = known.row.clone()
+    world.see(a=(104.0, 150.0, 80.0), b=(300.0, 150.0, 70.0))
+    with Steps() as steps:
+        steady.take(known)
+    assert torch.equal(steady.row, before)
+    world.see(a=(104.0, 150.0, 80.0))
+    with Steps() as more:
+        steady.keep(known)
+    assert torch.equal(known.row, steady.row)
+    assert not torch.equal(known.row, before)
+    assert steps.seen == more.seen == [torch.ops.aten.copy_.default]
+
+
+def test_another_module_knows_for_itself():
+    world = World(1)
+    world.see(0.0, a=(100.0, 150.0, 80.0))
+    other, before = World(1), world.steady.row.clone()
+    other.steady = deepcopy(world.steady)
+    assert other.see(a=(104.0, 150.0, 80.0))[0] == {"a": 0}
+    assert torch.equal(world.steady.row, before)
+    assert not torch.equal(other.steady.row, before)
+    other.steady.load_state_dict(world.steady.state_dict())
+    assert torch.equal(other.steady.row, before)
+    assert other.see(a=(104.0, 150.0, 80.0))[0] == {"a": 0}

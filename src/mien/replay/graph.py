@@ -82,7 +82,7 @@ class Replay:
         self.device, self.batch = frame.device, batch
         self._whole = whole.to(self.device).eval()
         self.foresight: Foresight | None = None
-        self.known: State = ()
+        self.known: State | None = None
         """What was known before the last frame that was not streamed, where faces are steadied."""
 
         if self.steady is not None:
@@ -141,7 +141,7 @@ class Replay:
 
     def _foreseen(self, elapsed: float, make: Callable[[bool], Outcome]) -> Outcome:
         """Return the frame that ``make`` makes, followed or not, as it should be."""
-        if self.steady is None:
+        if self.steady is None or self.known is None:
             return make(False)
         self.steady.keep(self.known)
         foresight = self.foresight

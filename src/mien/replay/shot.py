@@ -15,9 +15,8 @@ from mien.stages.glimpse import FLAT
 
 
 class Shots(nn.Module):
-    """Compares each frame with the one before, which it remembers."""
+    """Compares each frame with the one before."""
 
-    before: Tensor
     down: Tensor
     across: Tensor
 
@@ -25,16 +24,23 @@ class Shots(nn.Module):
         """``size`` (H, W) is that of the pictures that are compared."""
         super().__init__()
         height, width = size
-        self.register_buffer("before", torch.zeros(3, ROWS, COLUMNS))
         self.register_buffer("down", _filters(height, ROWS))
         self.register_buffer("across", _filters(width, COLUMNS).T.contiguous())
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Return whether a cut is before ``pixels``, float32 (3, H, W) in [0, 255], as bool ()."""
+    def forward(self, pixels: Tensor, before: Tensor) -> Tensor:
+        """Return whether a cut is before ``pixels``, float32 (3, H, W) in [0, 255], as bool ().
+
+        ``before`` is what was written there for the frame before: see ``none``.
+        """
         now = self.down @ pixels @ self.across
-        cut = _cut(now, self.before)
-        self.before.copy_(now)
+        cut = _cut(now, before)
+        before.copy_(now)
         return cut
+
+    @staticmethod
+    def none() -> Tensor:
+        """Return a frame that is black, float32 (3, ROWS, COLUMNS)."""
+        return torch.zeros(3, ROWS, COLUMNS)
 
 
 def _filters(count: int, size: int) -> Tensor:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from mien.replay.layout import Layout
 from mien.replay.shot import Shots
 from mien.replay.tracks import (
     Followed,
@@ -38,16 +39,17 @@ NOWHERE = ((0.0, 0.0), (8.0, 0.0), (4.0, 4.0), (0.0, 8.0), (8.0, 8.0))
 
 
 class SteadySlots(nn.Module):
-    """Follows the faces of one clip, whose frames come in order."""
+    """Follows the faces of one clip, whose frames come in order.
 
-    count: Tensor
+    What is known lies in one row of bytes, in which each frame writes anew. Its tensors are looked
+    up there each time: the row is another one after a module has moved to another device.
+    """
+
     never: Tensor
     no: Tensor
     nothing: Tensor
     nowhere: Tensor
-    since: Tensor
-    unsure: Tensor
-    score: Tensor
+    row: Tensor
 
     def __init__(self, size: tuple[int, int], *, slots: int) -> None:
         """``size`` (H, W) is that of the picture in which cuts are looked for."""
@@ -56,10 +58,12 @@ class SteadySlots(nn.Module):
         self.register_buffer("no", torch.zeros((), dtype=torch.bool))
         self.register_buffer("nothing", torch.zeros(slots))
         self.register_buffer("nowhere", torch.tensor(NOWHERE))
-        for name, values in Tracks.none(SPARE * slots)._asdict().items():
-            self.register_buffer(name, values)
-        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
         self.register_buffer("never", torch.zeros((), dtype=torch.float64))
+        count = torch.zeros((), dtype=torch.int64)
+        known = (Shots.none(), count, *Tracks.none(SPARE * slots))
+        self._layout = Layout(known)
+        self.register_buffer("row", torch.zeros(self._layout.size, dtype=torch.uint8))
+        copied(self._layout.tensors(self.row), known)
 
     def forward(
         self, pixels: Tensor, places: Tensor, scores: Tensor, place: Place, elapsed: Tensor | None
@@ -71,13 +75,13 @@ class SteadySlots(nn.Module):
         does a cut: then nobody is known.
         """
         elapsed = self.never if elapsed is None else elapsed
-        tracks = self.tracks
-        since, unsure, boxes, five, known = expect(elapsed, self.shots(pixels), *tracks)
+        before, count, tracks = self._known()
+        since, unsure, boxes, five, known = expect(elapsed, self.shots(pixels, before), *tracks)
         places = carried(places, scores, boxes, five, known, since)
         mesh, points, presence, _ = place(places)
         tracks = tracks._replace(since=since, unsure=unsure)
         return self._remembered(
-            *go_on(elapsed, mesh, points, presence, scores, boxes, known, self.count, *tracks)
+            *go_on(elapsed, mesh, points, presence, scores, boxes, known, count, *tracks)
         )
 
     def follow(self, place: Place, elapsed: Tensor) -> Followed:
@@ -87,7 +91,7 @@ class SteadySlots(nn.Module):
         ``confirmed``, which must be called next. Where that says that the frame was not quiet, what
         is known is wrong; ``take`` back what was known.
         """
-        tracks = self.tracks
+        _, count, tracks = self._known()
         since, unsure, boxes, _, known = expect(elapsed, self.no, *tracks)
         slots = len(self.nothing)
         ahead = look_ahead(elapsed, known, self.nowhere, tracks.five[:slots], tracks.drift[:slots])
@@ -95,7 +99,7 @@ class SteadySlots(nn.Module):
         tracks = tracks._replace(since=since, unsure=unsure)
         # as if a detector had seen nobody
         faces = self._remembered(
-            *go_on(elapsed, mesh, points, presence, self.nothing, boxes, known, self.count, *tracks)
+            *go_on(elapsed, mesh, points, presence, self.nothing, boxes, known, count, *tracks)
         )
         quiet = as_expected(faces.there, known, moving, presence)
         return faces._replace(quiet=quiet)
@@ -108,6 +112,7 @@ class SteadySlots(nn.Module):
         The rest is as for a call: what a detector says of the same frame, and its pixels.
         """
         slots = len(scores)
+        before, _, tracks = self._known()
         told, unsure, quiet = confirm(
             places,
             scores,
@@ -116,49 +121,51 @@ class SteadySlots(nn.Module):
             followed.scores,
             followed.there,
             followed.quiet,
-            self.unsure[:slots],
-            self.shots(pixels),
+            tracks.unsure[:slots],
+            self.shots(pixels, before),
         )
-        self.score[:slots].copy_(told)
-        self.unsure[:slots].copy_(unsure)
+        tracks.score[:slots].copy_(told)
+        tracks.unsure[:slots].copy_(unsure)
         return told, quiet
 
     def _remembered(
         self, followed: tuple[Tensor, ...], now: tuple[Tensor, ...], count: Tensor
     ) -> Followed:
         """Keep what is known from ``now`` on, and return what was ``followed``."""
-        copied((self.count, *self.tracks), (count, *now))
+        _, old, tracks = self._known()
+        copied((old, *tracks), (count, *now))
         return Followed(*followed)
 
-    @property
-    def tracks(self) -> Tracks:
-        """The faces that are known, in memory that each frame writes anew."""
-        return Tracks(*(getattr(self, name) for name in Tracks._fields))
+    def _known(self) -> tuple[Tensor, Tensor, Tracks]:
+        """Return what is known, in its memory: the frame before, how many ids, and the faces."""
+        before, count, *tracks = self._layout.tensors(self.row)
+        return before, count, Tracks(*tracks)
 
     def reset(self) -> None:
         """Forget all."""
-        self.since.fill_(torch.inf)
-        self.count.zero_()
+        _, count, tracks = self._known()
+        tracks.since.fill_(torch.inf)
+        count.zero_()
 
     def state(self) -> State:
         """Return a copy of what is known: see ``take``."""
-        return tuple(x.clone() for x in self._state)
+        return State(self.row.clone(), self._layout)
 
     def keep(self, state: State) -> None:
         """Copy what is known over ``state``, an older copy."""
-        copied(state, self._state)
-
-    @property
-    def _state(self) -> State:
-        return (self.shots.before, self.count, *self.tracks)
+        state.row.copy_(self.row)
 
     def take(self, state: State) -> None:
         """Know what another knew, maybe of more or fewer slots; who does not fit is forgotten."""
+        if len(state.row) == len(self.row):
+            self.row.copy_(state.row)
+            return
         self.reset()
-        before, count, *tracks = state
-        self.shots.before.copy_(before)
-        self.count.copy_(count)
-        for mine, given in zip(self.tracks, tracks, strict=True):
+        before, count, tracks = self._known()
+        given_before, given_count, *given_tracks = state.layout.tensors(state.row)
+        before.copy_(given_before)
+        count.copy_(given_count)
+        for mine, given in zip(tracks, given_tracks, strict=True):
             rows = min(len(mine), len(given))
             mine[:rows].copy_(given[:rows])
 

@@ -51,7 +51,7 @@ class Place:
     given: Tensor | None = None
     """Pinned: what is uploaded, where frames are not pinned themselves."""
 
-    known: State = ()
+    known: State | None = None
     """What was known before this frame, if it was followed."""
 
     elapsed: float = 0.0
@@ -115,7 +115,7 @@ class Stream:
         with torch.cuda.stream(work), lane.used_on(work):
             work.wait_event(place.uploaded)
             work.wait_event(place.downloaded)
-            if follow and lane.steady is not None:
+            if follow and lane.steady is not None and place.known is not None:
                 lane.steady.keep(place.known)
             used = lane(place.on_device, place.elapsed, follow=follow)
             place.made.copy_(used.outcome.pixels)
@@ -134,7 +134,7 @@ class Stream:
         """
         place.downloaded.synchronize()
         steady, foresight = self._lane.steady, self._lane.foresight
-        if steady is None or foresight is None:
+        if steady is None or foresight is None or place.known is None:
             return
         if foresight.told(bool(place.outcomes[0].quiet), followed=place.followed):
             work = streams_of(self._lane.device).next_work()
@@ -166,7 +166,7 @@ def _place(lane: Lane) -> Place:
         uploaded=torch.cuda.Event(),
         worked=torch.cuda.Event(),
         downloaded=torch.cuda.Event(),
-        known=() if lane.steady is None or lane.foresight is None else lane.steady.state(),
+        known=None if lane.steady is None or lane.foresight is None else lane.steady.state(),
     )
 
 

@@ -5,6 +5,7 @@ No step looks at a number, so that a CUDA graph can hold all of them; see ``stea
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from mien.kernels import fused
 from mien.pipeline.finder import GUESS, real
 from mien.pipeline.following import LARGER
 from mien.pipeline.watching import PAUSE
+from mien.replay.layout import Layout
 from mien.replay.pairs import apart, middles, pairs, sizes
 from mien.stages.association import GLIDE, GROWTH, REACH, WANDER
 from mien.stages.landmark import POINTS
@@ -23,8 +25,15 @@ from mien.stages.track import GONE, INERTIA, JUMP, KEEP, SHARED, SURE, UNCONFIRM
 
 FIVE = 5
 
-State = tuple[Tensor, ...]
-"""All that is known of the frames before."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """All that is known of the frames before."""
+
+    row: Tensor
+    """uint8 (N,): the frame before as Shots sees it, how many ids there are, and Tracks."""
+
+    layout: Layout
 
 
 class Tracks(NamedTuple):
