@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from mien.nets.graph import Graph, Operator
 from mien.nets.merging import merge_batch_norms, merge_modulations
 from mien.nets.operators import OPERATORS, TOLD, refusal
+from mien.nets.separable import SEPARABLE, merge_separable
 
-LINEAR = frozenset({"Conv", "Gemm", "MatMul"})
+LINEAR = frozenset({"Conv", "DepthPoint", "Gemm", "MatMul", "PointDepth"})
+RULES = {**OPERATORS, **SEPARABLE}
 
 __all__ = ["FrozenNet", "Graph", "Operator"]
 
@@ -44,7 +46,10 @@ class FrozenNet(nn.Module):
         values = {name: _value(t, told=name in told) for name, t in graph.tensors.items()}
         # what hangs on no input, such as weights stored as int8 with a scale, is computed once
         steps = [step for step in graph.operators if not _folded(step, values)]
-        self._steps = merge_modulations(merge_batch_norms(steps, values), values, graph.outputs)
+        steps = merge_batch_norms(steps, values)
+        for merge in (merge_modulations, merge_separable):
+            steps = merge(steps, values, graph.outputs)
+        self._steps = steps
         self._inputs, self._outputs = list(graph.inputs), list(graph.outputs)
         used = {name for step in self._steps for name in step.inputs} | set(self._outputs)
         tensors = {n: v for n, v in values.items() if n in used and isinstance(v, Tensor)}
@@ -95,7 +100,7 @@ class FrozenNet(nn.Module):
 
         for step, done_with in zip(self._steps, self._done_with, strict=True):
             arguments = [value(name) for name in step.inputs]
-            values[step.outputs[0]] = OPERATORS[step.kind](arguments, step.attributes)
+            values[step.outputs[0]] = RULES[step.kind](arguments, step.attributes)
             for name in done_with:
                 values.pop(name, None)
         return [value(name) for name in self._outputs]
