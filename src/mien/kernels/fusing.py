@@ -10,7 +10,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import wraps
 from importlib.util import find_spec
 from typing import ParamSpec, TypeVar
 
@@ -55,10 +55,12 @@ def fused(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-@cache
+_INSTALLED = find_spec("triton") is not None  # known beforehand: the compiler reads it, too
+
+
 def installed() -> bool:
     """Return whether Triton is there; PyTorch's builds for CUDA on Linux bring it."""
-    return find_spec("triton") is not None
+    return _INSTALLED
 
 
 @contextmanager
