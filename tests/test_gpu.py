@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import cv2
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -240,10 +241,12 @@ def test_a_clip_is_on_the_gpu_from_planes_to_planes(
         for source, one, other in zip(before, here, there, strict=True):
             changed = one != source
             assert changed.sum() > 100
-            error = ((one[changed].astype(float) - other[changed]) ** 2).mean()
+            # some samples of a face are, by chance, what they were before
+            face = cv2.dilate(changed.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+            error = ((one[face].astype(float) - other[face]) ** 2).mean()
             assert 10 * np.log10(255**2 / error) >= 40
             # codes at a mask's edge, where the one changes a sample and the other does not
-            assert np.abs(other[~changed].astype(int) - source[~changed]).max() <= 2
+            assert np.abs(other[~face].astype(int) - source[~face]).max() <= 2
 
 
 # ONNX Runtime on the GPU
