@@ -1,6 +1,7 @@
 """Measure the whole frame on a GPU: latency, throughput, its parts, and what it makes beside a CPU.
 
     python benchmarks/gpu.py [--frames 1000] [--model mien-256] [--batches 4 16] [--json out.json]
+    python benchmarks/gpu.py --faces 1 --measure alone steady            # some of it
     python benchmarks/gpu.py --device cpu --frames 2 --size 640x360      # a trial without a GPU
 
 Frames are real pixels (the bundled portraits in a scene that moves), come from pinned memory and go
@@ -48,8 +49,14 @@ CONSENT = "Generated: no real person is shown."
 DIFFERENT = 16
 """Frames that differ; they come round again."""
 
+ALL = ("alone", "streams", "batches", "parts", "steady")
+"""What may be measured: single frames, streams of them, batches, parts of the way, steady faces."""
+
 FIRST = 20
 """Frames before those whose latency counts."""
+
+
+Say = Callable[[str, float, str], None]
 
 
 def main() -> None:
@@ -61,6 +68,7 @@ def main() -> None:
     parser.add_argument("--faces", type=int, nargs="*", default=[1, 8])
     parser.add_argument("--lanes", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--batches", type=int, nargs="*", default=[2, 4, 8, 16])
+    parser.add_argument("--measure", nargs="*", choices=ALL, default=ALL)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
@@ -114,6 +122,7 @@ def measured(
     whole = WholeFrame(parts, height=height, width=width, slots=faces, who=who).to(device)
     people = dev.embedding[None].to(device)
     first = frames[0].to(device)
+    wanted = frozenset(options.measure)
     if device.type == "cuda":
         check_nothing_waits(whole, first, people)
     began = perf_counter()
@@ -123,32 +132,20 @@ def measured(
     found = int((outcome.roles >= 0).sum())
     say("faces swapped", found, "")
     say("capturing", took, "s")
-    # faces are looked for where the CPU looks first: what is compared is the arithmetic
-    alike = WholeFrame(parts, height=height, width=width, slots=faces, who=who, side=COARSE).to(
-        device
-    )
-    with torch.inference_mode():
-        ours = alike(first, people).pixels.cpu()
-    theirs = torch.from_numpy(swapper.swap(frames[0].numpy(), dev, faces=who).pixels)
-    changed = (theirs != frames[0]).any(dim=2)
-    say("like the CPU's, inside of faces", psnr(ours[changed], theirs[changed]), "dB")
-    stray = ((ours != frames[0]).any(dim=2) & ~changed).sum()
-    say("pixels changed that the CPU leaves", float(stray), "")
-
-    times = latencies(replay, frames, options.frames)
-    say("upload to download, p50", statistics.median(times))
-    for share in (95, 99):
-        say(f"upload to download, p{share}", float(np.percentile(times, share)))
-    say("p99 / p50", rows["upload to download, p99"] / rows["upload to download, p50"], "")
+    if "alone" in wanted:
+        # faces are looked for where the CPU looks first: what is compared is the arithmetic
+        alike = WholeFrame(parts, height=height, width=width, slots=faces, who=who, side=COARSE)
+        theirs = swapper.swap(frames[0].numpy(), dev, faces=who).pixels
+        compare(alike.to(device), people, frames[0], theirs, say)
+        times = latencies(replay, frames, options.frames)
+        say("upload to download, p50", statistics.median(times))
+        for share in (95, 99):
+            say(f"upload to download, p{share}", float(np.percentile(times, share)))
+        say("p99 / p50", rows["upload to download, p99"] / rows["upload to download, p50"], "")
     held = pinned(frames, device)
-    for lanes in options.lanes:
-        speed = streamed(replay, held, options.frames, lanes)
-        say(f"streamed, {lanes} lane(s)", speed, "frames a second")
-    if device.type == "cuda":
-        for count, speed in enumerate(shared(whole, people, held, options.frames), start=1):
-            say(f"clip {count} of 4 that share the GPU", speed, "frames a second")
-        say("peak of memory, frame by frame", torch.cuda.max_memory_allocated(device) / 1e6, "MB")
-    for batch in options.batches:
+    if "streams" in wanted:
+        in_streams(options, whole, people, held, replay, say)
+    for batch in options.batches if "batches" in wanted else ():
         try:
             in_batches(batch, options, whole, people, held, replay, say)
         except torch.OutOfMemoryError:
@@ -156,15 +153,42 @@ def measured(
             print(f"  batch {batch}: does not fit into the GPU's memory", flush=True)
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    for name, action in pieces(whole, parts, first, outcome, people).items():
-        say(name, timed(action, device, min(options.frames, 200)))
-    for follow in (False, True):
+    if "parts" in wanted:
+        for name, action in pieces(whole, parts, first, outcome, people).items():
+            say(name, timed(action, device, min(options.frames, 200)))
+    for follow in (False, True) if "steady" in wanted else ():
         steady = WholeFrame(parts, height=height, width=width, slots=faces, who=who, steady=True)
         steadied(steady.to(device), options, people, frames, say, follow=follow)
     return rows
 
 
-Say = Callable[[str, float, str], None]
+@torch.inference_mode()
+def compare(alike: WholeFrame, people: Tensor, frame: Tensor, pixels: np.ndarray, say: Say) -> None:
+    """Say how like the CPU's ``pixels`` (H, W, 3) of a frame are what a GPU makes."""
+    ours, theirs = alike(frame.to(people.device), people).pixels.cpu(), torch.from_numpy(pixels)
+    changed = (theirs != frame).any(dim=2)
+    say("like the CPU's, inside of faces", psnr(ours[changed], theirs[changed]), "dB")
+    stray = ((ours != frame).any(dim=2) & ~changed).sum()
+    say("pixels changed that the CPU leaves", float(stray), "")
+
+
+def in_streams(
+    options: argparse.Namespace,
+    whole: WholeFrame,
+    people: Tensor,
+    held: list[Tensor],
+    replay: Replay,
+    say: Say,
+) -> None:
+    """Say how many frames a second one clip gets, and four that share a GPU."""
+    for lanes in options.lanes:
+        speed = streamed(replay, held, options.frames, lanes)
+        say(f"streamed, {lanes} lane(s)", speed, "frames a second")
+    if people.is_cuda:
+        for count, speed in enumerate(shared(whole, people, held, options.frames), start=1):
+            say(f"clip {count} of 4 that share the GPU", speed, "frames a second")
+        peak = torch.cuda.max_memory_allocated(people.device) / 1e6
+        say("peak of memory, frame by frame", peak, "MB")
 
 
 def in_batches(

@@ -209,3 +209,14 @@ def test_zooming_keeps_the_centre_and_draws_together(points, size, factor, other
     twice = zoom_about_centre(zoomed, size, other)
     at_once = zoom_about_centre(points, size, factor * other)
     torch.testing.assert_close(twice, at_once, atol=2e-2, rtol=1e-4)
+
+
+def test_what_the_compiler_is_given_is_the_same(monkeypatch):
+    draw = torch.Generator().manual_seed(0)
+    first, second = (torch.randn(4, 2, 3, generator=draw) for _ in range(2))
+    points = torch.randn(4, 9, 2, generator=draw)
+    wanted = apply(first, points), apply(first, points[0]), compose(second, first)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    found = apply(first, points), apply(first, points[0]), compose(second, first)
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs)

@@ -50,12 +50,20 @@ def invert(matrices: Tensor) -> Tensor:
 
 def compose(second: Tensor, first: Tensor) -> Tensor:
     """Return the transforms that apply ``first`` and then ``second``; both (..., 2, 3)."""
-    product = second[..., :2] @ first
+    if torch.compiler.is_compiling():  # as sums, which become one kernel with what is around them
+        product = second[..., 0, None] * first[..., 0, None, :]
+        product = product + second[..., 1, None] * first[..., 1, None, :]
+    else:
+        product = second[..., :2] @ first
     return torch.cat([product[..., :2], product[..., 2:] + second[..., 2:]], dim=-1)
 
 
 def apply(matrices: Tensor, points: Tensor) -> Tensor:
     """Return ``points`` (..., N, 2) moved by ``matrices`` (..., 2, 3)."""
+    if torch.compiler.is_compiling():  # see compose
+        x, y = points[..., 0, None], points[..., 1, None]
+        to_x, to_y, shift = matrices.unsqueeze(-3).unbind(dim=-1)
+        return x * to_x + y * to_y + shift
     return points @ matrices[..., :2].mT + matrices[..., 2].unsqueeze(-2)
 
 

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from mien.kernels.placing import placed
 
-ENOUGH = 256
-"""Programs that keep a GPU busy: with fewer, each makes fewer pixels and channels."""
+ENOUGH = 100
+"""Programs that keep a GPU busy: with fewer, each makes fewer pixels."""
 
 MOST = 2048
 """Numbers of one tap of a program: registers hold all nine."""
@@ -137,7 +137,7 @@ def _tile(total: int, into: int, of: int) -> tuple[int, int]:
         enough = triton.cdiv(total, pixels) * (of // wide) >= ENOUGH
         if pixels * into <= MOST and enough:
             return pixels, wide
-    return 16, min(of, 32)
+    return 16, wide if into < 128 else min(of, 32)
 
 
 @triton.jit

@@ -9,8 +9,7 @@ and a CUDA graph can hold all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Literal
@@ -20,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mien.engines import Engine, TorchEngine
-from mien.engines.streams import streams_of
 from mien.errors import InvalidOption
 from mien.geometry import apply, fit_similarity, template
 from mien.kernels import fused
@@ -33,6 +31,7 @@ from mien.models import (
 )
 from mien.pipeline import Blend
 from mien.pipeline.finder import GUESS, real
+from mien.replay.branch import Branch
 from mien.replay.codec import Codec
 from mien.replay.color import ColorMatch
 from mien.replay.detect import Look, Network
@@ -226,11 +225,12 @@ class WholeFrame(nn.Module):
         roles, wanted = self._cast(pixels, faces, people, replaced)
         matrices = _fitted(points, self.template_points)
         crops = cut(pixels, matrices, self._size)
-        with self._aside(crops) as join:  # the swap network leaves most of a GPU idle
+        branch = Branch(crops)
+        with branch.aside():  # the swap network leaves most of a GPU idle
             mask = self._mask(mesh, matrices, crops)
             scores, guessed, quiet = confirmed()
         made, faulty = self._made(crops, wanted)
-        join()
+        branch.join()
         if self.color is not None:
             made = self.color(made, crops, mask)
         if self._blend == "poisson":
@@ -267,10 +267,11 @@ class WholeFrame(nn.Module):
         steady = self.steady
         if steady is None or elapsed is None:
             raise InvalidOption("follow", True, [False])
-        with self._aside(pixels):
+        branch = Branch(pixels)
+        faces = steady.follow(partial(self.place, pixels, rounds=1, still=NEARLY), elapsed)
+        with branch.aside():  # a GPU starts it after what is waited for
             small, peak = self.look.resized(pixels)
             places, guessed = self.look.found(small, peak)
-        faces = steady.follow(partial(self.place, pixels, rounds=1, still=NEARLY), elapsed)
 
         def confirmed() -> tuple[Tensor, Tensor, Tensor]:  # aside, too
             codes = small[0] * (255 / peak)
@@ -278,22 +279,6 @@ class WholeFrame(nn.Module):
             return scores, guessed, quiet
 
         return faces, confirmed
-
-    @contextmanager
-    def _aside(self, like: Tensor) -> Iterator[Callable[[], None]]:
-        """Do what is inside at the same time as what follows, until the given function is called.
-
-        Only a graph has such a branch. Elsewhere it is done at once: the stream for it is one for
-        all threads, and one of them captures at a time.
-        """
-        if not (like.is_cuda and torch.cuda.is_current_stream_capturing()):
-            yield lambda: None
-            return
-        side = streams_of(like.device).side
-        main = torch.cuda.current_stream(like.device)
-        side.wait_stream(main)
-        with torch.cuda.stream(side):
-            yield lambda: main.wait_stream(side)
 
     def _cast(
         self, pixels: Tensor, faces: Followed, people: Tensor, replaced: Tensor | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -30,10 +32,10 @@ class Landmarks(nn.Module):
         self._rounds = rounds
         for name, points in zip(("taught", "shown"), crop_points(contract), strict=True):
             self.register_buffer(name, points)
-        five = torch.zeros(5, 468)
-        for row, group in zip(five, contract.five, strict=True):
-            row[list(group)] = 1 / len(group)
-        self.register_buffer("five", five)
+        # as many numbers for each of the five, some more than once: their mean is the same
+        many = math.lcm(*map(len, contract.five))
+        five = [group * (many // len(group)) for group in contract.five]
+        self.register_buffer("five", torch.tensor(five))
 
     def forward(
         self, frames: Tensor, points: Tensor, *, rounds: int | None = None, still: float = STILL
@@ -94,13 +96,13 @@ def _settled(
     placed = torch.where(taken[:, None, None], looked, placed)
     mesh = torch.where(taken[:, None, None], apply(invert(looked), meshes), mesh)
     presence = torch.where(taken, now, presence)
-    better = fit_similarity(five @ mesh, shown)
+    better = fit_similarity(mesh[:, five].mean(dim=2), shown)
     return better, placed, mesh, presence, taken & (shift(placed, better, size) > still)
 
 
 @fused
 def _five_points(mesh: Tensor, five: Tensor, shown: Tensor, taught: Tensor) -> Tensor:
     """Return points (K, 5, 2) as ``Landmarker`` tells them."""
-    means = five @ mesh
+    means = mesh[:, five].mean(dim=2)
     matrices = fit_similarity(means, shown)
     return apply(invert(matrices), apply(matrices, means) - (shown - taught))

@@ -52,9 +52,9 @@ a face in a gray picture turns gray."""
 GRAIN = 8
 """Detail finer than this many pixels does not count."""
 
-SWEEPS = 5
-"""Rounds of Jacobi's method for matrices of three rows; it converges quadratically, and is exact
-after four."""
+SWEEPS = 4
+"""Rounds of Jacobi's method for matrices of three rows; it converges quadratically. Of 200,000
+matrices what is left is at most 8e-6 of the diagonal after three, and 1e-21 after four."""
 
 
 def match_color(pixels: Tensor, target: Tensor, weights: Tensor) -> Tensor:
