@@ -18,6 +18,7 @@ from mien.nets.graph import Graph, Operator
 from mien.nets.merging import merge_batch_norms, merge_modulations
 from mien.nets.operators import OPERATORS, TOLD, refusal
 from mien.nets.separable import SEPARABLE, merge_separable
+from mien.nets.siblings import merge_siblings
 
 LINEAR = frozenset({"Conv", "DepthPoint", "Gemm", "MatMul", "PointDepth"})
 RULES = {**OPERATORS, **SEPARABLE}
@@ -47,7 +48,7 @@ class FrozenNet(nn.Module):
         # what hangs on no input, such as weights stored as int8 with a scale, is computed once
         steps = [step for step in graph.operators if not _folded(step, values)]
         steps = merge_batch_norms(steps, values)
-        for merge in (merge_modulations, merge_separable):
+        for merge in (merge_modulations, merge_separable, merge_siblings):
             steps = merge(steps, values, graph.outputs)
         self._steps = steps
         self._inputs, self._outputs = list(graph.inputs), list(graph.outputs)

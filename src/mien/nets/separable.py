@@ -8,11 +8,10 @@ precision, each is one kernel.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,17 +19,11 @@ from mien.kernels import usable_in_networks
 from mien.nets.arranging import Rule
 from mien.nets.graph import Operator
 
-TAPS = 3
-"""Where among its inputs a PointDepth has the weights of its 3 x 3 convolution."""
-
 
 def merge_separable(
     steps: list[Operator], values: dict[str, Any], outputs: Iterable[str]
 ) -> list[Operator]:
-    """Take depthwise and 1 x 1 convolutions that follow each other, and what comes after, as one.
-
-    PointDepths that read the same value, such as the heads of a detector, become one as well.
-    """
+    """Take a depthwise and a 1 x 1 convolution in a row, and what comes after, as one."""
     chains = _Chains(steps, outputs)
     merged: dict[str, Operator] = {}
     gone: set[str] = set()
@@ -40,7 +33,7 @@ def merge_separable(
             merged[step.outputs[0]] = found[0]
             gone.update(found[1])
     kept = (step for step in steps if step.outputs[0] not in gone)
-    return _side_by_side([merged.get(step.outputs[0], step) for step in kept], values)
+    return [merged.get(step.outputs[0], step) for step in kept]
 
 
 class _Chains:
@@ -146,35 +139,6 @@ def _within(conv: Operator, values: dict[str, Any]) -> bool:
     alike = len(set(_strides(conv))) == 1 and pads[0] == pads[1] and pads[2] == pads[3]
     alone = conv.attributes.get("group", 1) == len(weight)
     return alike and alone and tuple(weight.shape[1:]) == (1, 3, 3)
-
-
-def _side_by_side(steps: list[Operator], values: dict[str, Any]) -> list[Operator]:
-    """Make one of all PointDepths without a ReLU that read the same value."""
-    alike: defaultdict[str, list[Operator]] = defaultdict(list)
-    for step in steps:
-        if step.kind == "PointDepth" and not step.attributes["relu"]:
-            alike[step.inputs[0]].append(step)
-    instead: dict[str, list[Operator]] = {}
-    for source, group in alike.items():
-        if len(group) == 1:
-            continue
-        first, *others = (step.outputs[0] for step in group)
-        name = f"{first}/side by side"
-        inputs = [source]
-        for place in range(1, 5):
-            stored = [values[step.inputs[place]] for step in group]
-            values[f"{name}/{place}"] = torch.cat(stored, dim=1 if place == TAPS else 0)
-            inputs.append(f"{name}/{place}")
-        instead |= {other: [] for other in others}
-        instead[first] = [Operator("PointDepth", inputs, [name], {"relu": False})]
-        start = 0
-        for step in group:
-            end = start + len(values[step.inputs[1]])
-            bounds = [f"{name}/from {start}", f"{name}/to {end}", f"{name}/channels"]
-            values |= dict(zip(bounds, ([start], [end], [1]), strict=True))
-            instead[first].append(Operator("Slice", [name, *bounds], step.outputs, {}))
-            start = end
-    return [new for step in steps for new in instead.get(step.outputs[0], [step])]
 
 
 def _depth_point_rule(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:
