@@ -23,7 +23,8 @@ CANDIDATES = 64
 """Places with the best scores that are decoded; a face has a dozen."""
 
 ROUNDS = 8
-"""Longest chain of boxes, each of which would suppress the next, that is told right."""
+"""Longest chain of boxes, each of which would suppress the next, that is told right without
+kernels."""
 
 
 class Look(nn.Module):
@@ -87,6 +88,16 @@ class Look(nn.Module):
             torch.cat([outputs[f"{name}_{stride}"] for stride in self._contract.strides], dim=1)
             for name in ("cls", "obj", "bbox", "kps")
         )
+        if usable(box):
+            from mien.kernels.suppress import best
+
+            return best(
+                *(sure, there, box, five, self.cells, self.strides),
+                ratio=self._ratio,
+                slots=self._slots,
+                candidates=CANDIDATES,
+                limit=SAME_FACE,
+            )
         return _told(sure, there, box, five, self.cells, self.strides, self._ratio, self._slots)
 
     def resized(self, frames: Tensor) -> tuple[Tensor, int]:
@@ -107,7 +118,6 @@ def _seen(small: Tensor, codec: Codec, peak: int, right: int, below: int) -> Ten
     return codec.encode(functional.pad(codes, (0, right, 0, below)) / 255)
 
 
-@fused
 def _told(
     sure: Tensor,
     there: Tensor,
