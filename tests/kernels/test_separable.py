@@ -35,18 +35,21 @@ def both(made, inputs, attributes, monkeypatch, dtypes):
     return found, wanted
 
 
-@pytest.mark.parametrize(("into", "of", "size", "stride", "batch"), [
-    (16, 16, (9, 7), 1, 2), (16, 32, (12, 10), 2, 1), (32, 32, (5, 6), 1, 1),
-    (128, 128, (3, 3), 1, 3), (64, 128, (6, 6), 2, 2), (32, 64, (24, 20), 1, 1),
+@pytest.mark.parametrize(("into", "of", "size", "stride", "pooled", "batch"), [
+    (16, 16, (9, 7), 1, False, 2), (16, 32, (12, 10), 2, False, 1), (32, 32, (5, 6), 1, False, 1),
+    (128, 128, (3, 3), 1, False, 3), (64, 128, (6, 6), 2, True, 2), (64, 64, (7, 9), 2, True, 1),
+    (32, 64, (24, 20), 1, False, 1),
 ])  # fmt: skip
-def test_depthwise_then_across(into, of, size, stride, batch, monkeypatch):
+def test_depthwise_then_across(into, of, size, stride, pooled, batch, monkeypatch):
     after = [side // stride for side in size]
     inputs = [
         some(batch, into, *size), some(9, into, seed=1) / 3, some(into, seed=2),
         some(of, into, 1, 1, seed=3) / into**0.5, some(of, seed=4),
         some(batch, of, *after, seed=5), some(1, of, 1, 1, seed=6),
     ]  # fmt: skip
-    how = {"stride": stride, "before": 2 - stride, "after": 1}
+    how = {"stride": stride, "before": 2 - stride, "after": 1, "pooled": pooled}
+    if pooled:
+        inputs[5] = inputs[0]
     found, wanted = both("DepthPoint", inputs, how, monkeypatch, [torch.float16] * 7)
     assert found.dtype == torch.float16
     torch.testing.assert_close(found.float(), wanted, **TOLERANCE)

@@ -21,21 +21,12 @@ PIXELS = 1024
 
 
 @torch.library.custom_op("mien::moments", mutates_args=())
+@placed
 def moments(x: Tensor) -> Tensor:
     """Return means and variances of each channel, float32 (2, B, C, 1, 1), of ``x`` (B, C, H, W).
 
     C is a multiple of CHANNELS.
     """
-    return _run(x)
-
-
-@moments.register_fake
-def _(x: Tensor) -> Tensor:
-    return x.new_empty((2, *x.shape[:2], 1, 1), dtype=torch.float32)
-
-
-@placed
-def _run(x: Tensor) -> Tensor:
     x = x.contiguous(memory_format=torch.channels_last)
     batch, channels, height, width = x.shape
     found = torch.empty((2, batch, channels, 1, 1), device=x.device)
@@ -44,6 +35,11 @@ def _run(x: Tensor) -> Tensor:
         x, found, height * width, channels, batch, pixels, CHANNELS, num_warps=8
     )
     return found
+
+
+@moments.register_fake
+def _like_moments(x: Tensor) -> Tensor:
+    return x.new_empty((2, *x.shape[:2], 1, 1), dtype=torch.float32)
 
 
 # one compiled kernel for pictures of all sizes but for how many pixels are read at a time

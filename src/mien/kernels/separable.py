@@ -26,6 +26,7 @@ MOST = 2048
 
 
 @torch.library.custom_op("mien::depth_point", mutates_args=())
+@placed
 def depth_point(
     x: Tensor,
     depth: Tensor,
@@ -36,54 +37,49 @@ def depth_point(
     slope: Tensor,
     stride: int,
     before: int,
+    pooled: bool,
 ) -> Tensor:
     """Return the 1 x 1 convolution of a depthwise 3 x 3 one, with ``beside`` added, after a PReLU.
 
     ``depth`` is (9, IN), ``point`` (OUT, IN, 1, 1), biases and ``slope`` have a number for each
-    channel; ``beside`` is like the result, (B, OUT, H', W'). ``x``, (B, IN, H, W), is padded by
-    ``before`` zeros above and to the left, and below and to the right by what the result needs.
+    channel; ``beside`` is like the result, (B, OUT, H', W'). With ``pooled`` it is ``x``, of which
+    the greatest of each 2 x 2 pixels are added to the first channels. ``x``, (B, IN, H, W), is
+    padded by ``before`` zeros above and to the left, and below and to the right by what the result
+    needs.
     """
-    return _run_depth_point(x, depth, depth_bias, point, point_bias, beside, slope, stride, before)
-
-
-@depth_point.register_fake
-def _(
-    x: Tensor,
-    _depth: Tensor,
-    _depth_bias: Tensor,
-    _point: Tensor,
-    _point_bias: Tensor,
-    beside: Tensor,
-    *_: object,
-) -> Tensor:
-    return torch.empty_like(beside, dtype=x.dtype, memory_format=torch.channels_last)
-
-
-@placed
-def _run_depth_point(
-    x: Tensor,
-    depth: Tensor,
-    depth_bias: Tensor,
-    point: Tensor,
-    point_bias: Tensor,
-    beside: Tensor,
-    slope: Tensor,
-    stride: int,
-    before: int,
-) -> Tensor:
+    given = (depth, depth_bias, point, point_bias, beside, slope, stride, before, pooled)
+    out: Tensor = _like_depth_point(x, *given)
     x, beside = _last(x), _last(beside)
-    out = torch.empty_like(beside, dtype=x.dtype)
     into, (batch, of, rows, columns) = x.shape[1], out.shape
     total = batch * rows * columns
     pixels, wide = _tile(total, into, of)
     _depth_point[(triton.cdiv(total, pixels), of // wide)](
         x, depth, depth_bias, point, point_bias, beside, slope, out,
-        total, *x.shape[2:], rows, columns, into, of, wide, stride, before, pixels,
+        total, *x.shape[2:], rows, columns, into, of, wide, stride, before, pooled, pixels,
     )  # fmt: skip
     return out
 
 
+@depth_point.register_fake
+def _like_depth_point(
+    x: Tensor,
+    _depth: Tensor,
+    _depth_bias: Tensor,
+    point: Tensor,
+    _point_bias: Tensor,
+    beside: Tensor,
+    _slope: Tensor,
+    _stride: int,
+    _before: int,
+    pooled: bool,
+) -> Tensor:
+    batch, _, height, width = beside.shape
+    rows, columns = (height // 2, width // 2) if pooled else (height, width)
+    return _empty(x, (batch, len(point), rows, columns), x.dtype)
+
+
 @torch.library.custom_op("mien::point_depth", mutates_args=())
+@placed
 def point_depth(
     x: Tensor, point: Tensor, point_bias: Tensor, depth: Tensor, depth_bias: Tensor, relu: bool
 ) -> Tensor:
@@ -92,26 +88,9 @@ def point_depth(
     ``point`` is (OUT, IN, 1, 1), ``depth`` (9, OUT); the result, (B, OUT, H, W), is of the type of
     ``depth``.
     """
-    return _run_point_depth(x, point, point_bias, depth, depth_bias, relu)
-
-
-@point_depth.register_fake
-def _(x: Tensor, point: Tensor, _point_bias: Tensor, depth: Tensor, *_: object) -> Tensor:
-    out = x.new_empty(x.shape[0], len(point), *x.shape[2:], dtype=depth.dtype)
-    return out.contiguous(memory_format=torch.channels_last)
-
-
-@placed
-def _run_point_depth(
-    x: Tensor, point: Tensor, point_bias: Tensor, depth: Tensor, depth_bias: Tensor, relu: bool
-) -> Tensor:
-    x = _last(x)
+    out: Tensor = _like_point_depth(x, point, point_bias, depth, depth_bias, relu)
+    x, of = _last(x), len(point)
     batch, into, height, width = x.shape
-    of = len(point)
-    out = torch.empty(
-        batch, of, height, width,
-        dtype=depth.dtype, device=x.device, memory_format=torch.channels_last,
-    )  # fmt: skip
     total = batch * height * width
     pixels, wide = _tile(total, into, of)
     _point_depth[(triton.cdiv(total, pixels), of // wide)](
@@ -121,6 +100,13 @@ def _run_point_depth(
     return out
 
 
+@point_depth.register_fake
+def _like_point_depth(
+    x: Tensor, point: Tensor, _point_bias: Tensor, depth: Tensor, _depth_bias: Tensor, _relu: bool
+) -> Tensor:
+    return _empty(x, (x.shape[0], len(point), *x.shape[2:]), depth.dtype)
+
+
 def takes(*channels: int) -> bool:
     """Return whether the kernels are made for so many channels of ``x`` and of the result."""
     return all(16 <= count <= 256 and count & (count - 1) == 0 for count in channels)
@@ -128,6 +114,10 @@ def takes(*channels: int) -> bool:
 
 def _last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last)
+
+
+def _empty(x: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    return torch.empty(shape, dtype=dtype, device=x.device, memory_format=torch.channels_last)
 
 
 def _tile(total: int, into: int, of: int) -> tuple[int, int]:
@@ -150,11 +140,27 @@ def _tap(x, picture, row, column, inside, height, width, channel, IN: tl.constex
 
 
 @triton.jit
+def _greatest(x, picture, row, column, inside, height, width, channel, IN: tl.constexpr):
+    """Return the greatest of 2 x 2 pixels, float32 (P, C); 0 for channels that ``x`` has not."""
+    first = ((picture * height + row) * width + column) * IN
+    start = x + first[:, None] + channel[None, :]
+    there = inside[:, None] & (channel < IN)[None, :]
+    above = tl.maximum(
+        tl.load(start, mask=there, other=0.0), tl.load(start + IN, mask=there, other=0.0)
+    )
+    start += width * IN
+    below = tl.maximum(
+        tl.load(start, mask=there, other=0.0), tl.load(start + IN, mask=there, other=0.0)
+    )
+    return tl.maximum(above, below).to(tl.float32)
+
+
+@triton.jit
 def _depth_point(
     x, depth, depth_bias, point, point_bias, beside, slope, out,
     total, height, width, rows, columns,
     IN: tl.constexpr, OUT: tl.constexpr, WIDE: tl.constexpr,
-    STRIDE: tl.constexpr, BEFORE: tl.constexpr, PIXELS: tl.constexpr,
+    STRIDE: tl.constexpr, BEFORE: tl.constexpr, POOLED: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     inside = pixel < total
@@ -179,7 +185,10 @@ def _depth_point(
     made = tl.dot(sums.to(weights.dtype), weights)
     place = pixel[:, None] * OUT + o[None, :]
     made += tl.load(point_bias + o).to(tl.float32)[None, :]
-    made += tl.load(beside + place, mask=inside[:, None], other=0.0).to(tl.float32)
+    if POOLED:
+        made += _greatest(x, picture, 2 * row, 2 * column, inside, height, width, o, IN)
+    else:
+        made += tl.load(beside + place, mask=inside[:, None], other=0.0).to(tl.float32)
     made = tl.where(made > 0, made, made * tl.load(slope + o).to(tl.float32)[None, :])
     tl.store(out + place, made.to(out.dtype.element_ty), mask=inside[:, None])
 

@@ -97,6 +97,8 @@ def _conv(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:
     x, weight, *rest = inputs
     x = x.to(weight.dtype)
     pads = list(attributes.get("pads", [0, 0, 0, 0]))
+    if weight.shape[1:] == x.shape[1:] and not any(pads):
+        return _whole(x, weight, rest[0] if rest else None)
     half = len(pads) // 2
     if pads[:half] == pads[half:]:
         padding = tuple(pads[:half])
@@ -111,6 +113,16 @@ def _conv(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:
         tuple(attributes.get("dilations", (1, 1))),
         attributes.get("group", 1),
     )
+
+
+def _whole(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Convolve where a kernel covers all of its input: a product, which is much faster."""
+    if weight.ndim == 4 and weight.is_contiguous(memory_format=torch.channels_last):
+        rows, columns = (value.permute(0, 2, 3, 1).flatten(1) for value in (x, weight))
+    else:
+        rows, columns = x.flatten(1), weight.flatten(1)
+    made: Tensor = functional.linear(rows, columns, bias)
+    return made.view(*made.shape, *[1] * (x.ndim - 2))
 
 
 def _prelu(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:

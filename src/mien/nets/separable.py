@@ -24,6 +24,7 @@ def merge_separable(
     steps: list[Operator], values: dict[str, Any], outputs: Iterable[str]
 ) -> list[Operator]:
     """Take a depthwise and a 1 x 1 convolution in a row, and what comes after, as one."""
+    outputs = list(outputs)
     chains = _Chains(steps, outputs)
     merged: dict[str, Operator] = {}
     gone: set[str] = set()
@@ -33,7 +34,17 @@ def merge_separable(
             merged[step.outputs[0]] = found[0]
             gone.update(found[1])
     kept = (step for step in steps if step.outputs[0] not in gone)
-    return [merged.get(step.outputs[0], step) for step in kept]
+    return _needed([merged.get(step.outputs[0], step) for step in kept], outputs)
+
+
+def _needed(steps: list[Operator], outputs: Iterable[str]) -> list[Operator]:
+    """Leave out what makes a value that nobody reads any more."""
+    read, kept = set(outputs), []
+    for step in reversed(steps):
+        if not read.isdisjoint(step.outputs):
+            read.update(step.inputs)
+            kept.append(step)
+    return kept[::-1]
 
 
 class _Chains:
@@ -55,6 +66,20 @@ class _Chains:
         alone = self._readers[name] == 1 and name in self._reader
         return self._reader[name].kind if alone else None
 
+    def pooled(self, name: str, values: dict[str, Any]) -> str | None:
+        """Return of which value the greatest of each 2 x 2 pixels are what ``name`` is.
+
+        Channels of 0 may have been added; None if it is something else.
+        """
+        step = self._maker.get(name)
+        if step is not None and step.kind == "Pad" and _adds_channels(step, values):
+            step = self._maker.get(step.inputs[0])
+        if step is None or step.kind != "MaxPool":
+            return None
+        how = step.attributes
+        by_two = list(how["kernel_shape"]) == list(how.get("strides", [1, 1])) == [2, 2]
+        return step.inputs[0] if by_two and not any(how.get("pads", [0])) else None
+
 
 Found = tuple[Operator, list[str]]
 """An operator in place of several, and the values that are not made any more."""
@@ -70,10 +95,11 @@ def _depth_point(step: Operator, values: dict[str, Any], chains: _Chains) -> Fou
         if point and depth and beside not in values:
             if not _across(point, values) or not _within(depth, values):
                 continue
-            pads = _pads(depth)
-            how = {"stride": _strides(depth)[0], "before": pads[0], "after": pads[2]}
+            x, pads, stride = depth.inputs[0], _pads(depth), _strides(depth)[0]
+            pooled = stride == 2 and chains.pooled(beside, values) == x
+            how = {"stride": stride, "before": pads[0], "after": pads[2], "pooled": pooled}
             taps = _taps(depth, values)
-            inputs = [depth.inputs[0], *taps, *point.inputs[1:], beside, step.inputs[1]]
+            inputs = [x, *taps, *point.inputs[1:], x if pooled else beside, step.inputs[1]]
             operator = Operator("DepthPoint", inputs, step.outputs, how)
             return operator, [added.outputs[0], name, depth.outputs[0]]
     return None
@@ -104,6 +130,15 @@ def _taps(depth: Operator, values: dict[str, Any]) -> list[str]:
 def _within_channels(x: Tensor, taps: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     weight = taps.T.reshape(-1, 1, 3, 3)
     return functional.conv2d(x, weight, bias, stride, padding, groups=len(weight))
+
+
+def _adds_channels(pad: Operator, values: dict[str, Any]) -> bool:
+    """Whether it adds channels of 0 after those that there are, and nothing else."""
+    pads = values.get(pad.inputs[1]) if len(pad.inputs) > 1 else pad.attributes.get("pads")
+    if not isinstance(pads, list) or len(pads) != 8 or any(pads[:5]) or any(pads[6:]):
+        return False
+    fill = values.get(pad.inputs[2]) if len(pad.inputs) > 2 else 0
+    return fill in (0, None, [0], [0.0])
 
 
 def _strides(conv: Operator) -> list[int]:
@@ -149,8 +184,11 @@ def _depth_point_rule(inputs: list[Any], attributes: dict[str, Any]) -> Tensor:
         from mien.kernels.separable import depth_point
 
         given = (taps, depth_bias, point, point_bias, beside, slope.flatten())
-        in_one: Tensor = depth_point(x, *given, stride, before)
+        in_one: Tensor = depth_point(x, *given, stride, before, attributes["pooled"])
         return in_one
+    if attributes["pooled"]:
+        beside = functional.max_pool2d(x, 2)
+        beside = functional.pad(beside, [0, 0, 0, 0, 0, len(point) - beside.shape[1]])
     if before != after:
         x, before = functional.pad(x, [before, after, before, after]), 0
     between = _within_channels(x, taps, depth_bias, stride, before)
