@@ -27,6 +27,8 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torch._C._autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
 import mien
 from mien import kernels
@@ -142,6 +144,10 @@ def measured(
         for share in (95, 99):
             say(f"upload to download, p{share}", float(np.percentile(times, share)))
         say("p99 / p50", rows["upload to download, p99"] / rows["upload to download, p50"], "")
+        if device.type == "cuda":
+            count, took = started(replay, first)
+            say("kernels and copies of a frame", count, "")
+            say("their time, added up", took)
     held = pinned(frames, device)
     if "streams" in wanted:
         in_streams(options, whole, people, held, replay, say)
@@ -341,6 +347,17 @@ def latencies(replay: Replay, frames: list[Tensor], count: int) -> list[float]:
         if number >= FIRST:
             times.append((perf_counter() - began) * 1e3)
     return times
+
+
+def started(replay: Replay, frame: Tensor, *, frames: int = 5) -> tuple[float, float]:
+    """Return how many kernels and copies a frame is, and their milliseconds, added up."""
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        for _ in range(frames):
+            replay(frame)
+        torch.cuda.synchronize(replay.device)
+    found = [each for each in profiler.events() if each.device_type == DeviceType.CUDA]
+    took = sum(each.time_range.elapsed_us() for each in found)
+    return len(found) / frames, took / frames / 1e3
 
 
 def shared(
