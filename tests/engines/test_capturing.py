@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from contextlib import contextmanager, nullcontext
 from threading import Barrier, Thread
@@ -166,3 +167,28 @@ def test_without_a_search_convolutions_are_those_of_the_steps(said):
     before, found = torch.backends.cudnn.benchmark, []
     captured(lambda: found.append(torch.backends.cudnn.benchmark), HERE, search=False)
     assert set(found) == {before}
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_no_garbage_is_collected_amid_a_capture(said, before):
+    found = []
+
+    def run():
+        found.append(gc.isenabled())
+        if len(found) == WARM + 2:
+            raise ValueError("of its own")
+
+    was = gc.isenabled()
+    (gc.enable if before else gc.disable)()
+    try:
+        captured(run, HERE)
+        assert found == [before] * WARM + [False]
+        assert gc.isenabled() == before
+        del found[:], said[:]
+        found.append(None)
+        with pytest.raises(ValueError, match="of its own"):
+            captured(run, HERE)
+        assert found[-1] is False
+        assert gc.isenabled() == before
+    finally:
+        (gc.enable if was else gc.disable)()

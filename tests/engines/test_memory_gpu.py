@@ -170,3 +170,26 @@ def test_a_capture_that_is_spoiled_leaves_nothing():
         graph.replay()
         assert made.tolist() == [wanted] * 3
     assert torch.rand(3, device=HERE).shape == (3,)
+
+
+def test_a_graph_that_is_garbage_ends_no_capture():
+    value = torch.ones(3, device=HERE)
+    old = [captured(lambda: value * 2, HERE)]
+
+    def littering():
+        if torch.cuda.is_current_stream_capturing():
+            ring = [old.pop()]
+            ring.append(ring)
+            del ring
+            for _ in range(10):
+                [].append([])  # whoever makes lists has garbage collected
+        return value + 1
+
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        graph, made = captured(littering, HERE)
+    finally:
+        gc.set_threshold(*before)
+    graph.replay()
+    assert made.tolist() == [2] * 3

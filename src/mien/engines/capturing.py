@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,8 +65,11 @@ def captured(
             torch._C._cuda_clearCublasWorkspaces()
             graph = torch.cuda.CUDAGraph()
             try:
-                with torch.cuda.graph(
-                    graph, pool=pool, stream=stream, capture_error_mode="thread_local"
+                with (
+                    _uncollected(),
+                    torch.cuda.graph(
+                        graph, pool=pool, stream=stream, capture_error_mode="thread_local"
+                    ),
                 ):
                     made = run()
             except BaseException:
@@ -102,8 +106,23 @@ def _capture_little(stream: torch.cuda.Stream) -> None:
     """Capture one kernel, which needs no memory; of an empty graph PyTorch would warn."""
     torch._C._cuda_sleep(1)  # CUDA may load it now, which it could not amid the capture
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+    with (
+        _uncollected(),
+        torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"),
+    ):
         torch._C._cuda_sleep(1)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let no garbage be collected: a graph among it would be destroyed, which ends a capture."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @contextmanager
