@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mien import kernels
+from mien.kernels import running
 from mien.nets.operators import OPERATORS
 
 if not torch.cuda.is_available():
@@ -42,7 +43,7 @@ def test_what_is_modulated_by_them(channels, monkeypatch):
     x = pictures(2, channels, 9, 8)
     gain, bias = (pictures(2, channels, 1, 1) * scale for scale in (0.1, 0.2))
     wanted = OPERATORS["Modulation"]([x.float(), gain.float(), bias.float()], {})
-    monkeypatch.setattr(kernels, "usable", lambda like: True)
+    monkeypatch.setattr(running, "usable", lambda like: True)
     found = OPERATORS["Modulation"]([x, gain, bias], {})
     assert found.dtype == torch.float16
     rough = torch.arange(channels) != 3  # there float16 has no digits for the mean

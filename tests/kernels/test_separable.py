@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mien import kernels
+from mien.kernels import running
 from mien.nets.separable import SEPARABLE
 
 if not torch.cuda.is_available():
@@ -29,7 +30,7 @@ def both(made, inputs, attributes, monkeypatch, dtypes):
     """Return what one kernel gives for ``inputs`` in ``dtypes``, and the twin in float32."""
     rule = SEPARABLE[made]
     wanted = rule(inputs, attributes)
-    monkeypatch.setattr(kernels, "usable", lambda like: True)
+    monkeypatch.setattr(running, "usable", lambda like: True)
     low = [each.to(dtype) for each, dtype in zip(inputs, dtypes, strict=True)]
     found = rule(low, attributes)
     return found, wanted
@@ -80,9 +81,20 @@ def test_other_numbers_of_channels_are_two_convolutions(monkeypatch):
     torch.testing.assert_close(found.float(), wanted, atol=0.1, rtol=0.02)
 
 
+@pytest.mark.parametrize(("batch", "channels", "of", "taken"), [
+    (8, 16, 16, True), (14_563, 16, 16, True), (14_564, 16, 16, False), (8_000, 16, 32, False),
+    (1, 16, 24, False), (1, 512, 16, False),
+])  # fmt: skip
+def test_the_kernels_count_in_32_bits(batch, channels, of, taken):
+    from mien.kernels.separable import takes
+
+    point = torch.empty(of, channels, 1, 1, device="meta")
+    assert takes(torch.empty(batch, channels, 96, 96, device="meta"), point) == taken
+
+
 def test_what_needs_gradients_is_two_convolutions(monkeypatch):
     x = some(1, 16, 4, 4).half().requires_grad_()
-    monkeypatch.setattr(kernels, "usable", lambda like: True)
+    monkeypatch.setattr(running, "usable", lambda like: True)
     others = [some(16, 16, 1, 1), some(16), some(9, 16), some(16)]
     SEPARABLE["PointDepth"]([x, *(each.half() for each in others)], {"relu": True}).sum().backward()
     assert x.grad is not None

@@ -11,10 +11,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from importlib.util import find_spec
 from typing import ParamSpec, TypeVar
 
 import torch
+
+from mien.kernels.running import usable
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def fused(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         nonlocal compiled, failed
         first = args[0]
-        if failed or not (isinstance(first, torch.Tensor) and first.is_cuda and installed()):
+        if failed or not (isinstance(first, torch.Tensor) and usable(first)):
             return function(*args, **kwargs)
         if compiled is None:  # a compiled module has no truth value
             compiled = torch.compile(function, dynamic=False)
@@ -53,14 +54,6 @@ def fused(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return run
-
-
-_INSTALLED = find_spec("triton") is not None  # known beforehand: the compiler reads it, too
-
-
-def installed() -> bool:
-    """Return whether Triton is there; PyTorch's builds for CUDA on Linux bring it."""
-    return _INSTALLED
 
 
 @contextmanager

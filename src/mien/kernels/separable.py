@@ -24,6 +24,9 @@ ENOUGH = 100
 MOST = 2048
 """Numbers of one tap of a program: registers hold all nine."""
 
+WHOLE = 1 << 31
+"""Numbers of a tensor that can be counted in 32 bits."""
+
 
 @torch.library.custom_op("mien::depth_point", mutates_args=())
 @placed
@@ -107,9 +110,11 @@ def _like_point_depth(
     return _empty(x, (x.shape[0], len(point), *x.shape[2:]), depth.dtype)
 
 
-def takes(*channels: int) -> bool:
-    """Return whether the kernels are made for so many channels of ``x`` and of the result."""
-    return all(16 <= count <= 256 and count & (count - 1) == 0 for count in channels)
+def takes(x: Tensor, point: Tensor) -> bool:
+    """Return whether the kernels are made for ``x`` and as many channels as ``point`` has."""
+    channels = point.shape[:2]
+    fit = all(16 <= count <= 256 and count & (count - 1) == 0 for count in channels)
+    return fit and x.numel() // x.shape[1] * max(channels) < WHOLE
 
 
 def _last(x: Tensor) -> Tensor:

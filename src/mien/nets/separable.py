@@ -214,7 +214,7 @@ def _in_one(x: Tensor, point: Tensor) -> bool:
         return False
     from mien.kernels.separable import takes
 
-    return takes(*point.shape[:2])
+    return takes(x, point)
 
 
 SEPARABLE: dict[str, Rule] = {"DepthPoint": _depth_point_rule, "PointDepth": _point_depth_rule}
