@@ -26,6 +26,7 @@ from mien.cli.app import run
 from mien.engines import OnnxEngine, Port
 from mien.loader import Loader
 from mien.pipeline import FaceFinder, Imprint
+from mien.safety import Ledger
 
 ROOT = Path(__file__).parent.parent
 PORTRAITS = ROOT / "examples" / "portraits"
@@ -99,6 +100,12 @@ def mien_(capsys, monkeypatch):
         return int(code), *capsys.readouterr()
 
     return command
+
+
+@pytest.fixture
+def unheard(monkeypatch, swapper, tmp_path):
+    """Let the swapper have a ledger in which nobody has spoken, whatever other tests have said."""
+    monkeypatch.setattr(swapper, "ledger", Ledger(folder=tmp_path / "unheard"))
 
 
 @pytest.fixture

@@ -84,9 +84,7 @@ def test_refusals(mien_, loaded, folder, tmp_path, options, code, said):
     assert said in errors
 
 
-def test_faces_without_consent_are_refused(mien_, loaded, people, tmp_path, monkeypatch):
-    folder = folder_of(people, tmp_path, "dev", "mei")
-    monkeypatch.setenv("MIEN_HOME", str(tmp_path / "home"))  # other tests spoke for these faces
+def test_faces_without_consent_are_refused(mien_, loaded, unheard, folder, tmp_path):
     code, _, errors = mien_("evaluate", "--people", folder, "-o", tmp_path / "out")
     assert code == Exit.REFUSED
     assert "consent" in errors

@@ -231,7 +231,7 @@ def test_numbers_are_shown_with_their_digits():
 # Networks and folders
 
 
-def test_a_network_needs_consent_for_its_sources(folk, find, judges, swapper):
+def test_a_network_needs_consent_for_its_sources(folk, find, judges, swapper, unheard):
     task = Task(pictures=list(folk.values()), pairs=1)
     with pytest.raises(ConsentMissing):
         evaluate(Model(swapper, None, Catalogue()), task, find, judges)
