@@ -136,6 +136,15 @@ def _tile(total: int, into: int, of: int) -> tuple[int, int]:
 
 
 @triton.jit
+def _places(total, rows, columns, PIXELS: tl.constexpr):
+    """Return the program's pixels of the result, where they are, and whether there are so many."""
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    inside = pixel < total
+    column, row = pixel % columns, (pixel // columns) % rows
+    return pixel, pixel // (columns * rows), row, column, inside
+
+
+@triton.jit
 def _tap(x, picture, row, column, inside, height, width, channel, IN: tl.constexpr):
     """Return the pixels (P, IN) at places of pictures, and whether they are there; else 0."""
     inside = inside & (row >= 0) & (row < height) & (column >= 0) & (column < width)
@@ -167,10 +176,7 @@ def _depth_point(
     IN: tl.constexpr, OUT: tl.constexpr, WIDE: tl.constexpr,
     STRIDE: tl.constexpr, BEFORE: tl.constexpr, POOLED: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
-    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    inside = pixel < total
-    column, row = pixel % columns, (pixel // columns) % rows
-    picture = pixel // (columns * rows)
+    pixel, picture, row, column, inside = _places(total, rows, columns, PIXELS)
     c, o = tl.arange(0, IN), tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     weights = tl.load(point + o[None, :] * IN + c[:, None])
     alike = tl.zeros_like(pixel)  # weights are read for each pixel, as its numbers lie
@@ -205,10 +211,7 @@ def _point_depth(
     IN: tl.constexpr, OUT: tl.constexpr, WIDE: tl.constexpr,
     RELU: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
-    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    inside = pixel < total
-    column, row = pixel % width, (pixel // width) % height
-    picture = pixel // (width * height)
+    pixel, picture, row, column, inside = _places(total, height, width, PIXELS)
     c, o = tl.arange(0, IN), tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     weights = tl.load(point + o[None, :] * IN + c[:, None]).to(x.dtype.element_ty)
     bias = tl.load(point_bias + o).to(tl.float32)[None, :]

@@ -48,9 +48,9 @@ class FrozenNet(nn.Module):
         # what hangs on no input, such as weights stored as int8 with a scale, is computed once
         steps = [step for step in graph.operators if not _folded(step, values)]
         steps = merge_batch_norms(steps, values)
-        for merge in (merge_modulations, merge_separable, merge_siblings):
-            steps = merge(steps, values, graph.outputs)
-        self._steps = steps
+        steps = merge_modulations(steps, values, graph.outputs)
+        steps = merge_separable(steps, values, graph.outputs)
+        self._steps = merge_siblings(steps, values)
         self._inputs, self._outputs = list(graph.inputs), list(graph.outputs)
         used = {name for step in self._steps for name in step.inputs} | set(self._outputs)
         tensors = {n: v for n, v in values.items() if n in used and isinstance(v, Tensor)}

@@ -6,7 +6,7 @@ A graph can be stored as a file of PyTorch's, which opens without ``onnx``.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,16 @@ class Operator:
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any]
+
+
+def needed(operators: Iterable[Operator], outputs: Iterable[str]) -> list[Operator]:
+    """Return those of ``operators``, in their order, that ``outputs`` hang on."""
+    read, kept = set(outputs), []
+    for operator in reversed(list(operators)):
+        if not read.isdisjoint(operator.outputs):
+            read.update(operator.inputs)
+            kept.append(operator)
+    return kept[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +72,10 @@ class Graph:
         made = {name for operator in self.operators for name in operator.outputs}
         if missing := set(outputs) - made:
             raise ValueError(f"it has no value {', '.join(sorted(missing))}")
-        needed, kept = set(outputs), []
-        for operator in reversed(self.operators):
-            if not needed.isdisjoint(operator.outputs):
-                needed.update(operator.inputs)
-                kept.append(operator)
-        tensors = {name: value for name, value in self.tensors.items() if name in needed}
-        return Graph(kept[::-1], tensors, self.inputs, list(outputs), self.shapes)
+        kept = needed(self.operators, outputs)
+        read = {*outputs, *(name for operator in kept for name in operator.inputs)}
+        tensors = {name: value for name, value in self.tensors.items() if name in read}
+        return Graph(kept, tensors, self.inputs, list(outputs), self.shapes)
 
     def save(self, path: str | Path) -> None:
         """Write the graph to ``path``, in which ``read`` needs no ``onnx``."""

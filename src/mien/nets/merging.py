@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mien.nets.chains import Chains
 from mien.nets.graph import Operator
 from mien.nets.operators import norm_terms
 
@@ -60,13 +61,12 @@ def merge_modulations(
 
     So adaptive instance normalisation (Huang & Belongie 2017) is one operator, Modulation.
     """
-    readers = Counter([name for step in steps for name in step.inputs] + list(outputs))
-    maker = {step.outputs[0]: step for step in steps}
+    chains = Chains(steps, outputs)
     merged = {}
     gone: set[str] = set()
     for step in steps:
-        scaled, bias = _split(step, "Add", "Mul", maker, readers)
-        norm, gain = _split(scaled, "Mul", "InstanceNormalization", maker, readers)
+        scaled, bias = _split(step, "Add", "Mul", chains)
+        norm, gain = _split(scaled, "Mul", "InstanceNormalization", chains)
         if scaled is None or norm is None or not _plain(norm, values):
             continue
         inputs = [norm.inputs[0], gain, bias]
@@ -77,11 +77,7 @@ def merge_modulations(
 
 
 def _split(
-    step: Operator | None,
-    kind: str,
-    wanted: str,
-    maker: dict[str, Operator],
-    readers: Counter[str],
+    step: Operator | None, kind: str, wanted: str, chains: Chains
 ) -> tuple[Operator | None, str]:
     """Return the ``wanted`` operator that alone feeds a ``step`` of ``kind``, and the other input.
 
@@ -89,8 +85,7 @@ def _split(
     """
     if step is not None and step.kind == kind:
         for name, other in (step.inputs, step.inputs[::-1]):
-            before = maker.get(name)
-            if before is not None and before.kind == wanted and readers[name] == 1:
+            if before := chains.before(name, wanted):
                 return before, other
     return None, ""
 

@@ -8,7 +8,6 @@ precision, each is one kernel.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +16,8 @@ from torch.nn import functional
 
 from mien.kernels import usable_in_networks
 from mien.nets.arranging import Rule
-from mien.nets.graph import Operator
+from mien.nets.chains import Chains
+from mien.nets.graph import Operator, needed
 
 
 def merge_separable(
@@ -25,7 +25,7 @@ def merge_separable(
 ) -> list[Operator]:
     """Take a depthwise and a 1 x 1 convolution in a row, and what comes after, as one."""
     outputs = list(outputs)
-    chains = _Chains(steps, outputs)
+    chains = Chains(steps, outputs)
     merged: dict[str, Operator] = {}
     gone: set[str] = set()
     for step in steps:
@@ -34,58 +34,14 @@ def merge_separable(
             merged[step.outputs[0]] = found[0]
             gone.update(found[1])
     kept = (step for step in steps if step.outputs[0] not in gone)
-    return _needed([merged.get(step.outputs[0], step) for step in kept], outputs)
-
-
-def _needed(steps: list[Operator], outputs: Iterable[str]) -> list[Operator]:
-    """Leave out what makes a value that nobody reads any more."""
-    read, kept = set(outputs), []
-    for step in reversed(steps):
-        if not read.isdisjoint(step.outputs):
-            read.update(step.inputs)
-            kept.append(step)
-    return kept[::-1]
-
-
-class _Chains:
-    """Which operator makes what another reads."""
-
-    def __init__(self, steps: list[Operator], outputs: Iterable[str]) -> None:
-        self._readers = Counter([name for step in steps for name in step.inputs] + list(outputs))
-        self._maker = {step.outputs[0]: step for step in steps}
-        self._reader = {name: step for step in steps for name in step.inputs}
-
-    def before(self, name: str, kind: str) -> Operator | None:
-        """Return the operator of ``kind`` that makes the value ``name``, if only one reads that."""
-        step = self._maker.get(name)
-        return step if step and step.kind == kind and self._readers[name] == 1 else None
-
-    def after(self, step: Operator) -> str | None:
-        """Return the kind of operator that alone reads what ``step`` makes."""
-        name = step.outputs[0]
-        alone = self._readers[name] == 1 and name in self._reader
-        return self._reader[name].kind if alone else None
-
-    def pooled(self, name: str, values: dict[str, Any]) -> str | None:
-        """Return of which value the greatest of each 2 x 2 pixels are what ``name`` is.
-
-        Channels of 0 may have been added; None if it is something else.
-        """
-        step = self._maker.get(name)
-        if step is not None and step.kind == "Pad" and _adds_channels(step, values):
-            step = self._maker.get(step.inputs[0])
-        if step is None or step.kind != "MaxPool":
-            return None
-        how = step.attributes
-        by_two = list(how["kernel_shape"]) == list(how.get("strides", [1, 1])) == [2, 2]
-        return step.inputs[0] if by_two and not any(how.get("pads", [0])) else None
+    return needed([merged.get(step.outputs[0], step) for step in kept], outputs)
 
 
 Found = tuple[Operator, list[str]]
 """An operator in place of several, and the values that are not made any more."""
 
 
-def _depth_point(step: Operator, values: dict[str, Any], chains: _Chains) -> Found | None:
+def _depth_point(step: Operator, values: dict[str, Any], chains: Chains) -> Found | None:
     added = chains.before(step.inputs[0], "Add") if step.kind == "PRelu" else None
     if added is None:
         return None
@@ -96,7 +52,7 @@ def _depth_point(step: Operator, values: dict[str, Any], chains: _Chains) -> Fou
             if not _across(point, values) or not _within(depth, values):
                 continue
             x, pads, stride = depth.inputs[0], _pads(depth), _strides(depth)[0]
-            pooled = stride == 2 and chains.pooled(beside, values) == x
+            pooled = stride == 2 and _pooled(beside, values, chains) == x
             how = {"stride": stride, "before": pads[0], "after": pads[2], "pooled": pooled}
             taps = _taps(depth, values)
             inputs = [x, *taps, *point.inputs[1:], x if pooled else beside, step.inputs[1]]
@@ -105,7 +61,7 @@ def _depth_point(step: Operator, values: dict[str, Any], chains: _Chains) -> Fou
     return None
 
 
-def _point_depth(step: Operator, values: dict[str, Any], chains: _Chains) -> Found | None:
+def _point_depth(step: Operator, values: dict[str, Any], chains: Chains) -> Found | None:
     relu = step.kind == "Relu"
     depth = chains.before(step.inputs[0], "Conv") if relu else step
     if depth is None or depth.kind != "Conv" or (not relu and chains.after(step) == "Relu"):
@@ -130,6 +86,21 @@ def _taps(depth: Operator, values: dict[str, Any]) -> list[str]:
 def _within_channels(x: Tensor, taps: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     weight = taps.T.reshape(-1, 1, 3, 3)
     return functional.conv2d(x, weight, bias, stride, padding, groups=len(weight))
+
+
+def _pooled(name: str, values: dict[str, Any], chains: Chains) -> str | None:
+    """Return of which value the greatest of each 2 x 2 pixels are what ``name`` is.
+
+    Channels of 0 may have been added; None if it is something else.
+    """
+    step = chains.maker.get(name)
+    if step is not None and step.kind == "Pad" and _adds_channels(step, values):
+        step = chains.maker.get(step.inputs[0])
+    if step is None or step.kind != "MaxPool":
+        return None
+    how = step.attributes
+    by_two = list(how["kernel_shape"]) == list(how.get("strides", [1, 1])) == [2, 2]
+    return step.inputs[0] if by_two and not any(how.get("pads", [0])) else None
 
 
 def _adds_channels(pad: Operator, values: dict[str, Any]) -> bool:

@@ -6,7 +6,6 @@ Such are the heads of a detector, and the styles of all layers that are made fro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -19,11 +18,8 @@ JOINED = {"Gemm": (0, 0), "PointDepth": (0, 0, 1, 0)}
 the channels of its output to lie side by side."""
 
 
-def merge_siblings(
-    steps: list[Operator], values: dict[str, Any], outputs: Iterable[str]
-) -> list[Operator]:
+def merge_siblings(steps: list[Operator], values: dict[str, Any]) -> list[Operator]:
     """Make one of operators of a kind in JOINED that read the same value in the same way."""
-    del outputs  # they are made as before
     alike: defaultdict[tuple[str, str, str], list[Operator]] = defaultdict(list)
     for step in steps:
         if _can_join(step, values):

@@ -160,6 +160,6 @@ def survivors(boxes: Tensor, scores: Tensor, limit: float) -> Tensor:
     """
     over = (intersection_over_union(boxes, boxes) > limit).float().triu(diagonal=1)
     alive = torch.ones_like(scores)
-    for _ in range(ROUNDS):  # written out, for the compiler makes one kernel of it, but not of bmm
+    for _ in range(ROUNDS):
         alive = ((alive[..., None] * over).sum(dim=-2) == 0).to(alive)
     return alive > 0
